@@ -1,0 +1,37 @@
+# `make check` is the quick part of ./scripts/test; run ./scripts/setup first.
+BIN := .venv/bin
+FORGE := node_modules/.bin/forge
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: check lint types unit contracts format generated
+
+check: lint types contracts unit
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(FORGE) fmt --check
+	scripts/export-abi --check
+	scripts/vectors --check
+
+types:
+	$(BIN)/mypy
+
+contracts:
+	$(FORGE) test
+	$(FORGE) snapshot --check --match-contract Gas
+
+unit:
+	$(BIN)/pytest tests/unit
+
+format:
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(FORGE) fmt
+
+# After a change of the contracts' interfaces or of the protocol's rules.
+generated:
+	$(FORGE) build
+	scripts/export-abi
+	scripts/vectors
+	$(FORGE) snapshot --match-contract Gas

@@ -1,0 +1,1 @@
+"""A node: policy, generation, SAPO training, publishing, and the command that runs it."""

@@ -1,0 +1,189 @@
+"""Checkpoints of a node's learning: weights, optimizer, torch's random state, round. Written whole or not at all.
+
+    <root>/round-00000012/{weights.safetensors, optimizer.safetensors, rng.safetensors, state.json}
+
+A checkpoint is written aside, forced to disk and renamed; state.json holds the digests of the other files, so one that
+was cut off by a power failure is noticed and passed over. No pickle anywhere.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from sapo_client.policy import Policy
+from sapo_verifier.errors import SapoError
+
+_WEIGHTS, _OPTIMIZER, _RNG, _STATE = "weights.safetensors", "optimizer.safetensors", "rng.safetensors", "state.json"
+_PREFIX, _ASIDE = "round-", ".writing-"
+
+
+class CheckpointError(SapoError):
+    """A checkpoint that cannot be written, or does not fit the policy that asks for it."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint found whole on disk, not yet given to a policy."""
+
+    folder: Path
+    round: int
+    state: dict[str, Any]  # what the caller saved with it, as JSON
+    untouched: bool  # the weights are the base's own
+    hyperparameters: list[dict[str, Any]]  # the optimizer's, one per parameter group
+
+    def restore(self, policy: Policy, optimizer: torch.optim.Optimizer) -> None:
+        """Put weights, optimizer and torch's random state back: the next step is the one that would have followed.
+
+        Raises CheckpointError or PolicyError if it was made with another base or optimizer.
+        """
+        policy.load_weights((self.folder / _WEIGHTS).read_bytes())
+        policy.untouched = self.untouched
+        groups = optimizer.param_groups
+        tensors = safetensors.torch.load_file(self.folder / _OPTIMIZER)
+        count = sum(len(group["params"]) for group in groups)
+        if len(groups) != len(self.hyperparameters) or any(int(name.split(".")[0]) >= count for name in tensors):
+            raise CheckpointError(f"{self.folder} was made with other parameters; start from the base in a new folder")
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            number, key = name.split(".", 1)
+            state.setdefault(int(number), {})[key] = tensor
+        described = optimizer.state_dict()["param_groups"]
+        saved = [
+            {**group, **{key: _from_json(value) for key, value in values.items()}}
+            for group, values in zip(described, self.hyperparameters, strict=True)
+        ]
+        optimizer.load_state_dict({"state": state, "param_groups": saved})
+        rng = safetensors.torch.load_file(self.folder / _RNG)
+        torch.set_rng_state(rng["cpu"])
+        if "cuda" in rng and torch.cuda.is_available():
+            torch.cuda.set_rng_state(rng["cuda"])
+
+
+def save_checkpoint(
+    root: Path, policy: Policy, optimizer: torch.optim.Optimizer, *, round_: int, state: dict[str, Any], keep: int = 3
+) -> Path:
+    """Write the checkpoint of a round, then remove all but the last `keep`. `state` is any JSON.
+
+    Saving a round again replaces it. Raises CheckpointError if the disk does not take it; older ones then still stand.
+    """
+    try:
+        return _save(root, policy, optimizer, round_, state, keep)
+    except OSError as error:
+        raise CheckpointError(f"the checkpoint of round {round_} could not be written to {root}: {error}") from error
+
+
+def _save(
+    root: Path, policy: Policy, optimizer: torch.optim.Optimizer, round_: int, state: dict[str, Any], keep: int
+) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    aside = root / f"{_ASIDE}{os.getpid()}"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
+    optimizer_state = optimizer.state_dict()
+    tensors = {
+        f"{number}.{key}": value.detach().cpu().contiguous()
+        for number, values in optimizer_state["state"].items()
+        for key, value in values.items()
+    }
+    rng = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        rng["cuda"] = torch.cuda.get_rng_state()
+    files = {
+        _WEIGHTS: policy.weight_bytes(),
+        _OPTIMIZER: safetensors.torch.save(tensors),
+        _RNG: safetensors.torch.save(rng),
+    }
+    described = {
+        "v": 1,
+        "round": round_,
+        "untouched": policy.untouched,
+        "optimizer": [
+            {key: value for key, value in group.items() if key != "params"} for group in optimizer_state["param_groups"]
+        ],
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+        "state": state,
+    }
+    files[_STATE] = json.dumps(described, indent=1, allow_nan=False).encode()
+    for name, data in files.items():
+        _write(aside / name, data)
+    _sync(aside)
+    target = root / f"{_PREFIX}{round_:08d}"
+    if target.exists():
+        # A directory cannot be replaced in one step; the previous round's checkpoint stands meanwhile.
+        shutil.rmtree(target)
+    aside.rename(target)
+    _sync(root)
+    for old in _folders(root)[keep:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def latest_checkpoint(root: Path, log: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint that is whole, or None. Says in words which ones were passed over, and why."""
+    if not root.is_dir():
+        return None
+    for left_over in root.glob(f"{_ASIDE}*"):
+        log(f"{left_over} was not finished when its writer stopped; it is ignored")
+    for folder in _folders(root):
+        found = _read(folder)
+        if isinstance(found, Checkpoint):
+            return found
+        log(f"checkpoint {folder} is passed over: {found}")
+    return None
+
+
+def _read(folder: Path) -> Checkpoint | str:
+    """The checkpoint, or what is wrong with it."""
+    try:
+        described = json.loads((folder / _STATE).read_text())
+        for name in (_WEIGHTS, _OPTIMIZER, _RNG):
+            with (folder / name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != described["files"][name]:
+                    return f"{name} is not what was written"
+            with safetensors.safe_open(folder / name, "pt"):
+                pass
+        return Checkpoint(
+            folder,
+            int(described["round"]),
+            dict(described["state"]),
+            bool(described["untouched"]),
+            list(described["optimizer"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _folders(root: Path) -> list[Path]:
+    """Checkpoint folders, the newest first."""
+    return sorted((path for path in root.glob(f"{_PREFIX}*") if path.is_dir()), reverse=True)
+
+
+def _from_json(value: Any) -> Any:
+    """JSON has no tuples; Adam's betas are one."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """A rename is on disk only when its directory is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

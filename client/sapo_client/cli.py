@@ -1,0 +1,126 @@
+"""The `sapo` command. Everything heavy is imported by the command that needs it, so that --help is instant."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sapo_verifier import __version__
+from sapo_verifier.errors import SapoError
+
+DEFAULT_HOME = Path("~/.sapo")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 done, 1 a SapoError (in words), 2 wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["ipfs"]:
+        from sapo_verifier.ipfs.daemon import main as ipfs
+
+        return ipfs(arguments[1:])
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s level=%(levelname)s %(message)s", stream=sys.stderr)
+    try:
+        return int(options.command(options))
+    except SapoError as error:
+        print(f"sapo: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sapo", description="Run a node of a SAPO network.")
+    parser.add_argument("--version", action="version", version=f"sapo {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_init(commands)
+    run = _add(commands, "run", "run the node until it is told to stop", _run)
+    _password_option(run)
+    run.add_argument("--register", action="store_true", help="lock the bond if the node is not registered yet")
+    status = _add(commands, "status", "what the node is doing; exit status 1 if it is unhealthy", _status)
+    status.add_argument("--json", action="store_true", help="for programs")
+    commands.add_parser("ipfs", help="the embedded IPFS daemon by itself", add_help=False)
+    return parser
+
+
+def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    init = _add(commands, "init", "make a node's home: settings and an encrypted key", _init)
+    _password_option(init)
+    init.add_argument("--deployment", type=Path, required=True, metavar="FILE", help="the network's deployment.json")
+    init.add_argument("--policy", type=Path, required=True, metavar="FOLDER", help="the model that this node trains")
+    init.add_argument("--base", default="pocket", help="the model's id in the network's spec (%(default)s)")
+    init.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
+    init.add_argument("--owner", help="the node's address, where this key is only its operator")
+    init.add_argument("--ipfs-api", default="/ip4/127.0.0.1/tcp/5001/http", metavar="MULTIADDR", help="(%(default)s)")
+    init.add_argument(
+        "--ipfs-gateway", default="/ip4/127.0.0.1/tcp/8080/http", metavar="MULTIADDR", help="(%(default)s)"
+    )
+    init.add_argument("--endpoint", metavar="MULTIADDR", help="where peers reach this node's blocks (the gateway)")
+    init.add_argument("--allow-private", action="store_true", help="peers may be on private addresses (devnets)")
+    init.add_argument("--i", type=int, default=4, help="own groups per round (%(default)s)")
+    init.add_argument("--j", type=int, default=4, help="external groups per round (%(default)s)")
+    init.add_argument("--external", choices=("truncated", "as-own", "drop-negatives"), default="truncated")
+    init.add_argument("--seed", type=int, default=0, help="of the node's own choices (%(default)s)")
+    init.add_argument("--threads", type=int, default=0, help="CPU threads; 0: torch's own choice (%(default)s)")
+    init.add_argument("--poll-seconds", type=float, default=2.0, help="how often to ask the chain (%(default)s)")
+    init.add_argument("--light-key", action="store_true", help="fast and weak key derivation: devnets only")
+
+
+def _add(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, words: str, command: object
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=words, description=words[0].upper() + words[1:] + ".")
+    parser.add_argument("--home", type=Path, default=DEFAULT_HOME, help="the node's folder (%(default)s)")
+    parser.set_defaults(command=command)
+    return parser
+
+
+def _password_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--password-file", type=Path, metavar="FILE", help="of the key; readable by you only. Without: asked for"
+    )
+
+
+def _init(options: argparse.Namespace) -> int:
+    from sapo_client import home, keystore
+    from sapo_client.config import ChainSettings, IpfsSettings, PolicySettings, SapoSettings, Settings
+
+    settings = Settings(
+        chain=ChainSettings(
+            rpc=options.rpc,
+            deployment=options.deployment.resolve(),
+            poll_seconds=options.poll_seconds,
+            owner=options.owner.lower() if options.owner else None,
+        ),
+        policy=PolicySettings(folder=options.policy.resolve(), base=options.base),
+        ipfs=IpfsSettings(
+            api=options.ipfs_api,
+            gateway=options.ipfs_gateway,
+            endpoint=options.endpoint,
+            allow_private=options.allow_private,
+        ),
+        sapo=SapoSettings(
+            own_groups=options.i, external_groups=options.j, external=options.external, seed=options.seed
+        ),
+        threads=options.threads,
+    )
+    address = home.init(options.home.expanduser(), settings, options.password_file, light=options.light_key)
+    print(keystore.BACKUP, file=sys.stderr)
+    print(address)
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        from sapo_client.start import run
+    except ModuleNotFoundError as error:
+        raise SapoError(
+            f"this installation has no {error.name}: a node needs `pip install sapo-network[node]`"
+        ) from error
+    run(options.home.expanduser(), options.password_file, register=options.register)
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    from sapo_client.status import show
+
+    return show(options.home.expanduser(), as_json=options.json)

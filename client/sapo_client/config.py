@@ -1,0 +1,96 @@
+"""A node's settings: one TOML file in its home folder, written by `sapo init`, checked when a command starts."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sapo_verifier.errors import SapoError
+
+FILE_NAME = "node.toml"
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ChainSettings(Section):
+    """Where the chain is, and which network on it."""
+
+    rpc: str = "http://127.0.0.1:8545"
+    deployment: Path  # deployment.json, as written by scripts/deploy
+    poll_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
+    owner: str | None = None  # the node's address, where this key is only its operator
+
+
+class IpfsSettings(Section):
+    """Which daemon keeps this node's blocks, and where others reach them."""
+
+    api: str = "/ip4/127.0.0.1/tcp/5001/http"
+    gateway: str = "/ip4/127.0.0.1/tcp/8080/http"  # where the embedded daemon listens
+    endpoint: str | None = None  # the multiaddr that peers use; None: the gateway's
+    allow_private: bool = False  # a devnet's peers live on loopback
+    seconds_per_source: Annotated[float, Field(gt=0, le=600)] = 10.0  # for one block from one peer
+
+
+class PolicySettings(Section):
+    """The model that this node trains."""
+
+    folder: Path
+    base: str = "pocket"  # its id in the spec
+
+
+class SapoSettings(Section):
+    """SAPO (arXiv 2509.08721): I own and J external groups per round."""
+
+    own_groups: Annotated[int, Field(ge=1, le=256)] = 4  # I
+    external_groups: Annotated[int, Field(ge=0, le=256)] = 4  # J
+    external: Literal["truncated", "as-own", "drop-negatives"] = "truncated"
+    learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: the trainer's default
+    micro_batch_tokens: Annotated[int, Field(ge=256)] = 16384
+    seed: int = 0
+
+
+class Settings(Section):
+    chain: ChainSettings
+    policy: PolicySettings
+    ipfs: IpfsSettings = IpfsSettings()
+    sapo: SapoSettings = SapoSettings()
+    threads: Annotated[int, Field(ge=0)] = 0  # CPU threads of torch; 0: its own choice
+
+    @classmethod
+    def load(cls, home: Path) -> Self:
+        """Raises SapoError that names the setting if the file is missing or holds something else."""
+        path = home / FILE_NAME
+        if not path.is_file():
+            raise SapoError(
+                f"{home} is no node's home: it has no {FILE_NAME}. Make one with `sapo init --home {home}`."
+            )
+        try:
+            return cls.model_validate(tomllib.loads(path.read_text()))
+        except tomllib.TOMLDecodeError as error:
+            raise SapoError(f"{path} is not TOML: {error}") from error
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise SapoError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+    def write(self, home: Path) -> None:
+        """Raises SapoError rather than overwrite a node's settings."""
+        path = home / FILE_NAME
+        if path.exists():
+            raise SapoError(f"{path} exists already; edit it, or choose another --home")
+        path.write_text(_toml(self.model_dump(mode="json", exclude_none=True)))
+
+
+def _toml(document: dict[str, Any]) -> str:
+    """TOML of one level of tables; strings and numbers are written as JSON writes them, which TOML reads the same."""
+    import json
+
+    plain = [f"{key} = {json.dumps(value)}" for key, value in document.items() if not isinstance(value, dict)]
+    tables = [
+        "\n".join([f"\n[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())])
+        for name, table in document.items()
+        if isinstance(table, dict)
+    ]
+    return "\n".join([*plain, *tables]) + "\n"

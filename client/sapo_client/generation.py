@@ -1,0 +1,128 @@
+"""Generation with torch: forced sampling over a key-value cache, many completions at a time."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from sapo_client.forward import head, row_chunks
+from sapo_client.sampling import choose, scaled_cumulative
+from sapo_verifier.protocol import stream_value
+
+
+class Engine(Protocol):
+    """Whatever turns prompts and streams into completions; it may be fast and slightly wrong, see records.py."""
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], keys: Sequence[bytes]
+    ) -> list[list[int]]:
+        """One completion per row: its prefix, which stays as given, and what follows, up to and with the first eos.
+
+        prompts: token ids; prefixes: completion tokens that are fixed already; keys: the streams (32 bytes), whose
+        value u(t) forces the token at position t. The weights are those of the moment of the call.
+        """
+
+
+class Decoding:
+    """A batch of sequences under way: a cache, and which of its columns are padding (on the left)."""
+
+    def __init__(self, model: Any, sequences: Sequence[Sequence[int]]) -> None:
+        longest = max(map(len, sequences))
+        ids = torch.zeros(len(sequences), longest, dtype=torch.long)
+        mask = torch.zeros(len(sequences), longest, dtype=torch.long)
+        for row, sequence in enumerate(sequences):
+            ids[row, longest - len(sequence) :] = torch.tensor(list(sequence))
+            mask[row, longest - len(sequence) :] = 1
+        self._model = model
+        self._mask = mask.to(model.device)
+        self._cache = DynamicCache()
+        self.states = self._run(ids.to(model.device), (self._mask.cumsum(-1) - 1).clamp(min=0))
+
+    def _run(self, ids: Tensor, positions: Tensor) -> Tensor:
+        output = self._model.get_decoder()(
+            input_ids=ids,
+            attention_mask=self._mask,
+            position_ids=positions,
+            cache=self._cache,
+            use_cache=True,
+        )
+        return output.last_hidden_state[:, -1]  # type: ignore[no-any-return]
+
+    def logits(self, rows: slice) -> Tensor:
+        """(N, V) float32: what follows the last token of these rows."""
+        return head(self._model, self.states[rows])
+
+    def append(self, tokens: Tensor) -> None:
+        """One more token per row: (N,) int64."""
+        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=-1)
+        self.states = self._run(tokens.unsqueeze(-1), self._mask.sum(-1, keepdim=True) - 1)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all other rows."""
+        index = torch.tensor(rows, device=self._mask.device)
+        self._mask = self._mask[index]
+        self.states = self.states[index]
+        self._cache.batch_select_indices(index)
+
+
+class TorchEngine:
+    """Generates with the policy's own model, float32, in batches of at most `batch_tokens` cached tokens."""
+
+    def __init__(
+        self, model: Any, *, vocab: int, eos: Sequence[int], max_new_tokens: int, batch_tokens: int = 16384
+    ) -> None:
+        self._model = model
+        self._vocab = vocab
+        self._eos = frozenset(eos)
+        self._max_new_tokens = max_new_tokens
+        self._batch_tokens = batch_tokens
+
+    @torch.no_grad()
+    def generate(
+        self, prompts: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], keys: Sequence[bytes]
+    ) -> list[list[int]]:
+        """See Engine. Raises ValueError for an empty prompt, NotFiniteError for a broken model."""
+        if any(not prompt for prompt in prompts):
+            raise ValueError("an empty prompt cannot be completed; the base's template must render at least one token")
+        completions = [list(prefix) for prefix in prefixes]
+        open_rows = [row for row, tokens in enumerate(completions) if not self._ended(tokens)]
+        lengths = [len(prompt) + self._max_new_tokens for prompt in prompts]
+        # Sorted by what is there already, so that a batch has little padding.
+        open_rows.sort(key=lambda row: len(prompts[row]) + len(completions[row]))
+        batch: list[int] = []
+        for row in open_rows:
+            if batch and max(lengths[row], *(lengths[i] for i in batch)) * (len(batch) + 1) > self._batch_tokens:
+                self._complete(prompts, completions, keys, batch)
+                batch = []
+            batch.append(row)
+        if batch:
+            self._complete(prompts, completions, keys, batch)
+        return completions
+
+    def _ended(self, tokens: Sequence[int]) -> bool:
+        return len(tokens) >= self._max_new_tokens or (bool(tokens) and tokens[-1] in self._eos)
+
+    def _complete(
+        self, prompts: Sequence[Sequence[int]], completions: list[list[int]], keys: Sequence[bytes], batch: list[int]
+    ) -> None:
+        decoding = Decoding(self._model, [[*prompts[row], *completions[row]] for row in batch])
+        while True:
+            us = [stream_value(keys[row], len(completions[row])) for row in batch]
+            tokens = torch.cat(
+                [
+                    choose(scaled_cumulative(decoding.logits(rows), self._vocab), us[rows])
+                    for rows in row_chunks(len(batch), self._vocab)
+                ]
+            )
+            for row, token in zip(batch, tokens.tolist(), strict=True):
+                completions[row].append(token)
+            going_on = [at for at, row in enumerate(batch) if not self._ended(completions[row])]
+            if not going_on:
+                return
+            if len(going_on) < len(batch):
+                batch = [batch[at] for at in going_on]
+                tokens = tokens[going_on]
+                decoding.keep(going_on)
+            decoding.append(tokens)

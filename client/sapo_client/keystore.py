@@ -1,0 +1,128 @@
+"""A node's key as an Ethereum keystore file (Web3 Secret Storage, v3). Never prints or logs a key or a password."""
+
+import getpass
+import json
+import os
+import secrets
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sapo_verifier.errors import SapoError
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
+
+SCRYPT_WORK_FACTOR = 2**18  # what Ethereum clients use: about a second and 256 MiB
+LIGHT_WORK_FACTOR = 2**12  # for devnets and tests, where the key is worth nothing
+
+BACKUP = (
+    "Back up this file and its password, in two different places. Whoever has both is this node; "
+    "without either, nobody can move its bond or its rewards again, and nobody can restore it."
+)
+
+
+class KeystoreError(SapoError):
+    """A key or password file that is missing, unsafe or wrong."""
+
+
+def create(path: Path, password: str, *, work_factor: int = SCRYPT_WORK_FACTOR) -> str:
+    """Makes a new key and its keystore file (mode 0400). Returns the address, lower case.
+
+    Show BACKUP to the user. Raises KeystoreError if the file exists: a key is never overwritten.
+    `work_factor`: scrypt's N, a power of two.
+    """
+    from eth_account import Account
+
+    if not password:
+        raise KeystoreError(f"the password for {path} is empty; choose one, or let the devnet write one")
+    if path.exists():
+        raise KeystoreError(f"{path} exists already, and a key is never overwritten; name another file")
+    account = Account.create()
+    keystore = Account.encrypt(account.key, password, kdf="scrypt", iterations=work_factor)
+    _write_secret(path, json.dumps(keystore).encode())
+    return str(account.address).lower()
+
+
+def load(path: Path, password: str) -> "LocalAccount":
+    """The account that signs. Raises KeystoreError for a missing or unsafe file and for a wrong password."""
+    from eth_account import Account
+
+    data = _read_private(path, "keystore", "make one with `sapo key`")
+    try:
+        keystore = json.loads(data)
+        if not isinstance(keystore, dict):
+            raise TypeError
+        key = Account.decrypt(keystore, password)
+    except ValueError as error:
+        # eth-keyfile raises ValueError("MAC mismatch") for a wrong password, and JSON's error is one, too.
+        if "MAC" in str(error):
+            raise KeystoreError(f"the password does not open {path}; is it the right password file?") from None
+        raise KeystoreError(f"{path} is no keystore file (version 3); restore it from your backup") from None
+    except (KeyError, TypeError, AttributeError, NotImplementedError):
+        raise KeystoreError(f"{path} is no keystore file (version 3); restore it from your backup") from None
+    account: LocalAccount = Account.from_key(key)
+    return account
+
+
+def read_password(path: Path | None, *, prompt: str = "Password of the keystore: ") -> str:
+    """The password: the first line of a file, or typed, but only where somebody sits at a terminal.
+
+    Raises KeystoreError if the file can be read by others, is empty or missing, or if there is nobody to ask.
+    """
+    if path is None:
+        if not sys.stdin.isatty():
+            raise KeystoreError("no password: name a file with --password-file (there is no terminal to ask at)")
+        return getpass.getpass(prompt)
+    data = _read_private(path, "password file", "write the password into it, or name another file")
+    try:
+        lines = data.decode().splitlines()
+    except UnicodeDecodeError:
+        raise KeystoreError(f"the password file {path} is not UTF-8 text") from None
+    if not lines or not lines[0]:
+        raise KeystoreError(f"the password file {path} is empty; its first line must be the password")
+    return lines[0]
+
+
+def write_random_password(path: Path) -> None:
+    """Writes a new random password (256 bits) to a file of mode 0400. Raises KeystoreError if the file exists."""
+    _write_secret(path, secrets.token_urlsafe(32).encode() + b"\n")
+
+
+def _read_private(path: Path, what: str, remedy: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & 0o077:
+                raise KeystoreError(
+                    f"the {what} {path} can be read or changed by other users (mode {mode:04o}); run: chmod 400 {path}"
+                )
+            return file.read(1 << 16)
+    except FileNotFoundError:
+        raise KeystoreError(f"there is no {what} at {path}; {remedy}") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise KeystoreError(f"the {what} {path} cannot be read ({error.strerror}); {remedy}") from None
+
+
+def _write_secret(path: Path, data: bytes) -> None:
+    """Whole or not at all, readable by the owner only from its first byte on, never over an existing file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, unlike a rename, fails where the name is taken.
+        os.link(aside, path)
+    except FileExistsError:
+        raise KeystoreError(f"{path} exists already, and is never overwritten; name another file") from None
+    finally:
+        aside.unlink()
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,334 @@
+"""The node's loop: what happens in a round, in order, and how a node that was stopped anywhere goes on.
+
+Everything is dated by the chain's round, read anew each time; a node has no count of its own. What a round has done is
+read back from the chain, the outbox and the last checkpoint, so that playing a round twice does nothing twice.
+"""
+
+import dataclasses
+import logging
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sapo_client import home as layout
+from sapo_client.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.checkpoint import latest_checkpoint, save_checkpoint
+from sapo_client.ingest import training_groups
+from sapo_client.outbox import Outbox
+from sapo_client.pins import PinBook
+from sapo_client.policy import Policy, Published
+from sapo_client.publish import Dealt, check_own, make_batch
+from sapo_client.report import RoundReport, StatusFile
+from sapo_client.sapo import Group, TrainConfig, build_training_set, has_advantage, make_optimizer, train_step
+from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.errors import ChainUnavailable
+from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.errors import SapoError
+from sapo_verifier.evidence import Audit, BatchFacts, fetch_batch
+from sapo_verifier.ipfs import BlockStore
+from sapo_verifier.tasks import TaskWorker
+
+log = logging.getLogger(__name__)
+
+SERVED = "GatewayBytesServed"  # in the embedded daemon's repo/stat
+CHAIN_PATIENCE = 1800.0  # seconds without a chain before the node gives up
+
+
+class RoundOver(Exception):  # noqa: N818 - control flow, never shown
+    """The chain has moved on to another round while this one was being played."""
+
+
+class Stopped(Exception):  # noqa: N818 - control flow, never shown
+    """The node was asked to stop."""
+
+
+@dataclasses.dataclass
+class Parts:
+    """What a node is made of; start.py puts it together."""
+
+    home: Path
+    node: str  # the owner's address
+    reader: ChainReader
+    outbox: Outbox
+    store: BlockStore
+    worker: TaskWorker
+    policy: Policy
+    pins: PinBook
+    config: TrainConfig
+    seed: int
+    poll_seconds: float
+
+
+class Node:
+    """One node. `run` returns when `stop` is set; everything it has to remember is on disk by then."""
+
+    def __init__(self, parts: Parts, stop: threading.Event) -> None:
+        self._parts = parts
+        self._stop = stop
+        self._spec = parts.reader.deployment.spec
+        self._status = StatusFile(parts.home)
+        self._checkpoints = parts.home / layout.CHECKPOINTS
+        self._optimizer = make_optimizer(parts.policy, parts.config)
+        self._auditor = Auditor(
+            parts.reader,
+            parts.store,
+            self._spec,
+            parts.worker,
+            lambda _: parts.policy.tokenizer,
+            parts.pins,
+            parts.node,
+        )
+        self._pool: dict[int, list[Group]] = {}  # by batch index; what the last windows gave
+        self._used: set[tuple[int, int]] = set()  # (index, slot) of external groups that were trained on
+        self._trained = -1  # the last round whose training is in the weights
+        self._done = -1  # the last round that was played to its end
+        self._waited = 0.0  # seconds between rounds
+        self._bytes = (0, 0)  # up and down, when last counted
+        self._published: Published
+
+    # -- the loop --
+
+    def run(self) -> None:
+        """Play rounds until asked to stop. Raises ChainUnavailable after half an hour without a chain."""
+        self._resume()
+        chain_seen = time.monotonic()
+        troubles = 0
+        while not self._stop.is_set():
+            round_ = -1
+            try:
+                round_ = self._parts.reader.current_round()
+                chain_seen = time.monotonic()
+                if round_ > self._done:
+                    self._play(round_)
+                    self._done, troubles = round_, 0
+                    self._status.update(done_round=round_, phase="waiting for the next round")
+                else:
+                    self._wait_between_rounds()
+            except RoundOver as over:
+                log.warning("round %d was not finished: %s", round_, over)
+            except Stopped:
+                break
+            except ChainUnavailable as error:
+                self._status.update(phase="waiting for the chain", trouble=str(error))
+                log.warning("%s", error)
+                if time.monotonic() - chain_seen > CHAIN_PATIENCE:
+                    raise
+                self._stop.wait(self._parts.poll_seconds)
+            except SapoError as error:
+                troubles += 1
+                self._status.update(trouble=str(error))
+                log.error("round %d: %s", round_, error)
+                if troubles == 3:  # the same again: leave this round, the next may be better
+                    self._done, troubles = round_, 0
+                self._stop.wait(self._parts.poll_seconds)
+        self._status.update(phase="stopped")
+
+    def _play(self, round_: int) -> None:
+        """One round. Each step finds out by itself what an earlier run has done already."""
+        report = RoundReport(round=round_, seconds_waiting=self._waited)
+        self._waited = 0.0
+        self._status.update(round=round_, phase="waiting for the beacon", trouble="")
+        with self._timed(report, "waiting"):
+            beacon = self._beacon(round_)
+        with self._timed(report, "generating"):
+            own = self._publish(round_, beacon, report)
+        with self._timed(report, "auditing"):
+            pool = self._audit(round_, report)
+        if own and self._trained < round_:
+            with self._timed(report, "training"):
+                self._train(round_, own, pool, report)
+        self._commit(round_)
+        self._status.update(phase="waiting for its transactions")
+        with self._timed(report, "waiting"):
+            while self._parts.outbox.pending():
+                self._step(round_)
+        self._drop_old_blocks(round_)
+        self._count_bytes(report)
+        report.append_to(self._parts.home)
+        log.info(
+            "round=%d reward=%d/%d own_with_advantage=%d/%d external_used=%d external_missing=%d skipped=%r",
+            *(round_, report.reward, report.completions, report.own_with_advantage, report.own_groups),
+            *(report.external_used, report.external_missing, report.skipped),
+        )
+
+    # -- its steps --
+
+    def _resume(self) -> None:
+        checkpoint = latest_checkpoint(self._checkpoints, log.warning)
+        if checkpoint is not None:
+            checkpoint.restore(self._parts.policy, self._optimizer)
+            self._trained = checkpoint.round
+            self._used = {(index, slot) for index, slot in checkpoint.state["used"]}
+            log.info("resumed from the checkpoint of round %d", self._trained)
+        self._published = self._parts.policy.publish()
+        self._status.update(node=self._parts.node, phase="starting", round=-1, done_round=-1)
+
+    def _beacon(self, round_: int) -> bytes:
+        """The round's beacon; pokes the contract if nobody else does within a few polls."""
+        patience = int(self._parts.node, 16) % 3
+        while (beacon := self._parts.reader.beacon(round_)) is None:
+            if patience == 0:
+                self._parts.outbox.put(f"poke/{round_}", Call("rounds", "poke"), deadline_round=round_)
+            patience -= 1
+            self._step(round_)
+        return beacon
+
+    def _publish(self, round_: int, beacon: bytes, report: RoundReport) -> list[Group]:
+        """Generate, put the blocks to IPFS and submit, once; the round's own groups."""
+        parts = self._parts
+        committed = parts.reader.policy_of(parts.node, round_)
+        if committed is None:
+            report.skipped = "no policy was committed for this round in time"
+            return []
+        dealt = Dealt(
+            chain_id=parts.reader.deployment.chain_id,
+            rounds=parts.reader.deployment.contracts.rounds,
+            round=round_,
+            node=parts.node,
+            beacon=beacon,
+            policy=committed.digest,
+            slots=committed.slots,
+        )
+        submitted = parts.outbox.call_of(f"submit/{round_}")
+        if submitted is None:
+            if committed.digest != self._published.digest:
+                report.skipped = "the policy that was committed for this round is not the latest checkpoint"
+                return []
+            self._status.update(phase="generating")
+            batch = make_batch(self._spec, dealt, parts.policy, parts.worker)
+            check_own(self._spec, dealt, batch, self._published.manifest, parts.policy, parts.worker)
+            self._keep(batch.blocks.values(), round_)
+            call = Call("rounds", "submit", (parts.node, round_, beacon, batch.manifest, batch.root, batch.claim))
+            parts.outbox.put(f"submit/{round_}", call, deadline_round=round_)
+            parts.outbox.pump()
+            submitted = call
+            report.positions, report.widened = batch.stats.positions, batch.stats.widened
+            report.repaired = batch.stats.repaired
+        groups = self._own_groups(dealt, submitted)
+        report.completions = dealt.slots * self._spec.group_size
+        report.reward = sum(int(sample.reward) for group in groups for sample in group.samples)
+        report.own_groups = len(groups)
+        report.own_with_advantage = sum(map(has_advantage, groups))
+        return groups
+
+    def _own_groups(self, dealt: Dealt, submitted: Call) -> list[Group]:
+        """From the blocks that were published, by the same path that other nodes' groups take."""
+        _, _, _, manifest, root, claim = submitted.args
+        facts = BatchFacts(
+            *(dealt.chain_id, dealt.rounds, 0, dealt.node, dealt.round, dealt.slots, dealt.policy),
+            *(manifest, root, claim, dealt.beacon),  # type: ignore[arg-type]
+        )
+        blocks = fetch_batch(self._parts.store, self._spec, facts, [])
+        audit = Audit(facts, self._spec, blocks, self._parts.worker, lambda _: self._parts.policy.tokenizer)
+        return training_groups(audit, self._parts.policy, external=False)
+
+    def _audit(self, round_: int, report: RoundReport) -> list[Group]:
+        """The groups of the last rounds' windows that passed, without those that were trained on."""
+        parts = self._parts
+        if parts.config.external_groups == 0:
+            return []
+        self._status.update(phase="auditing")
+        pool: dict[int, list[Group]] = {}
+        for past in range(max(0, round_ - self._spec.pool_rounds), round_):
+            window = self._auditor.window(past)
+            endpoints = self._endpoints(window)
+            for batch in window:
+                if batch.index in self._pool:
+                    pool[batch.index] = self._pool[batch.index]
+                    continue
+                self._raise_if_stopped()
+                others = [endpoint for node, endpoint in endpoints.items() if node != batch.node]
+                peers = [endpoints[batch.node], *others[:2]]
+                pool[batch.index] = self._auditor.groups(batch, peers, parts.policy, report)
+        self._pool = pool
+        self._used = {(index, slot) for index, slot in self._used if index in pool}
+        return [group for groups in pool.values() for group in groups if (group.index, group.slot) not in self._used]
+
+    def _endpoints(self, window: list[BatchInfo]) -> dict[str, str]:
+        """Where the producers of a window say that their blocks are."""
+        nodes = self._parts.reader.nodes_of([batch.node for batch in window]) if window else []
+        return {info.node: info.endpoint for info in nodes}
+
+    def _train(self, round_: int, own: list[Group], pool: list[Group], report: RoundReport) -> None:
+        """One SAPO step and the checkpoint that holds it."""
+        parts = self._parts
+        self._status.update(phase="training")
+        rng = random.Random(f"{parts.seed}/{parts.node}/{round_}")
+        groups, counts = build_training_set(own, pool, parts.config, round_=round_, rng=rng)
+        stats = train_step(parts.policy, self._optimizer, groups, parts.config)
+        report.external_used, report.external_missing = counts.external_used, counts.external_missing
+        report.training = dataclasses.asdict(stats)
+        self._used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
+        state = {"used": sorted(self._used)}
+        save_checkpoint(self._checkpoints, parts.policy, self._optimizer, round_=round_, state=state)
+        self._trained = round_
+        self._published = parts.policy.publish()
+        if counts.external_missing and round_ > 1:
+            log.warning(
+                "only %d of %d external groups were to be had", counts.external_used, parts.config.external_groups
+            )
+
+    def _commit(self, round_: int) -> None:
+        """Publish the weights and commit them for the next round that can still be committed for."""
+        parts = self._parts
+        target = max(round_, parts.reader.current_round()) + 1
+        if (
+            parts.outbox.call_of(f"commit/{target}") is not None
+            or parts.reader.policy_of(parts.node, target) is not None
+        ):
+            return
+        self._status.update(phase="committing its policy")
+        self._keep([self._published.manifest, *self._published.blocks], target)
+        slots = min(parts.config.own_groups, self._spec.max_slots)
+        call = Call("rounds", "commitPolicy", (parts.node, target, self._published.digest, slots))
+        parts.outbox.put(f"commit/{target}", call, deadline_round=target - 1)
+        parts.outbox.pump()
+
+    # -- small things --
+
+    def _keep(self, blocks: Iterable[bytes], round_: int) -> None:
+        """Put blocks to IPFS, to be served until the round is final plus a margin."""
+        self._parts.pins.keep([self._parts.store.put(block) for block in blocks], round_ + KEEP_ROUNDS)
+
+    def _drop_old_blocks(self, round_: int) -> None:
+        expired = self._parts.pins.expired(round_)
+        for digest in expired:
+            self._parts.store.unpin(digest)
+            self._parts.pins.forget(digest)
+        if expired and SERVED in self._parts.store.stat():
+            self._parts.store.collect()  # a Kubo daemon may be shared, and collects by its own rules
+
+    def _count_bytes(self, report: RoundReport) -> None:
+        """What peers fetched from the embedded daemon (Kubo does not tell), and what was fetched from peers."""
+        store = self._parts.store
+        now = (int(store.stat().get(SERVED, 0)), store.bytes_down)
+        report.bytes_up, report.bytes_down = now[0] - self._bytes[0], now[1] - self._bytes[1]
+        self._bytes = now
+
+    def _step(self, round_: int) -> None:
+        """Let the outbox work, wait one poll. Raises RoundOver once the round is over, Stopped if asked to."""
+        self._parts.outbox.pump()
+        self._stop.wait(self._parts.poll_seconds)
+        self._raise_if_stopped()
+        if (current := self._parts.reader.current_round()) != round_:
+            raise RoundOver(f"the chain is in round {current}")
+
+    def _wait_between_rounds(self) -> None:
+        started = time.monotonic()
+        self._parts.outbox.pump()
+        self._stop.wait(self._parts.poll_seconds)
+        self._waited += time.monotonic() - started
+
+    def _raise_if_stopped(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
+
+    @contextmanager
+    def _timed(self, report: RoundReport, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        name = f"seconds_{what}"
+        setattr(report, name, getattr(report, name) + time.monotonic() - started)

@@ -1,0 +1,81 @@
+"""What a node says of itself: a line per round, and a status file that is always whole."""
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+STATUS_FILE = "status.json"
+ROUNDS_FILE = "rounds.jsonl"
+
+
+@dataclass
+class RoundReport:
+    """One round of one node. Seconds are wall time, bytes are payload between this node and its peers."""
+
+    round: int
+    completions: int = 0  # own, freshly generated
+    reward: int = 0  # of them are right
+    own_groups: int = 0
+    own_with_advantage: int = 0
+    external_drawn: int = 0  # groups in the windows dealt to this node
+    external_fetched: int = 0
+    external_checked: int = 0  # passed every check that could be made
+    external_failed: int = 0  # a check failed or was void
+    external_with_advantage: int = 0
+    external_used: int = 0
+    external_missing: int = 0  # J less what was used
+    failures: list[str] = field(default_factory=list)  # one sentence per batch that was not accepted
+    positions: int = 0
+    widened: int = 0
+    repaired: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds_generating: float = 0.0
+    seconds_auditing: float = 0.0
+    seconds_training: float = 0.0
+    seconds_waiting: float = 0.0
+    training: dict[str, Any] = field(default_factory=dict)  # StepStats
+    skipped: str = ""  # why nothing was published
+
+    def append_to(self, home: Path) -> None:
+        with (home / ROUNDS_FILE).open("a") as file:
+            file.write(json.dumps(asdict(self)) + "\n")
+
+
+def read_rounds(home: Path) -> list[dict[str, Any]]:
+    """The reports so far, the last one of each round; a line cut short by a crash is passed over."""
+    path = home / ROUNDS_FILE
+    reports: dict[int, dict[str, Any]] = {}
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            report = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        reports[report["round"]] = report
+    return [reports[round_] for round_ in sorted(reports)]
+
+
+class StatusFile:
+    """`status.json` in the node's home: read by `sapo status` and by the devnet's clock."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / STATUS_FILE
+        self._values: dict[str, Any] = {"pid": os.getpid(), "started": time.time()}
+
+    def update(self, **values: Any) -> None:
+        self._values |= values | {"updated": time.time()}
+        aside = self._path.with_suffix(".tmp")
+        aside.write_text(json.dumps(self._values))
+        aside.replace(self._path)
+
+    def get(self, key: str) -> Any:
+        return self._values.get(key)
+
+
+def read_status(home: Path) -> dict[str, Any] | None:
+    """The last status; None if the node never ran."""
+    path = home / STATUS_FILE
+    return json.loads(path.read_text()) if path.exists() else None

@@ -1,0 +1,98 @@
+"""The devnet's nodes: each has a home, a key, an IPFS daemon and a `sapo run` of its own."""
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sapo_client import keystore
+from sapo_client.report import read_rounds, read_status
+from sapo_devnet.processes import Process
+from sapo_verifier.errors import SapoError
+
+READY_SECONDS = 180.0
+SAPO = [sys.executable, "-m", "sapo_client"]
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    deployment: Path
+    rpc: str
+    policy: Path
+    base: str
+    own_groups: int
+    external_groups: int
+    external: str
+    seed: int
+    threads: int
+
+
+class DevnetNode:
+    """One node. Start its daemon first, then `init`, then `start`."""
+
+    def __init__(self, name: str, home: Path, number: int) -> None:
+        self.name = name
+        self.number = number
+        self.home = home
+        self.address = ""
+        self._password = home.parent / f"{name}.password"
+        home.mkdir(parents=True)
+        command = [*SAPO, "ipfs", "--repo", str(home / "ipfs"), "--api", "127.0.0.1:0", "--gateway", "127.0.0.1:0"]
+        self.daemon = Process(f"{name}'s IPFS daemon", [*command, "--allow-private"], home / "ipfs.log")
+        self.process: Process | None = None
+        self.starts = 0
+
+    def init(self, options: NodeOptions) -> None:
+        """`sapo init`, with the ports that the daemon chose."""
+        self.api, self.gateway = self._daemon_addresses()
+        keystore.write_random_password(self._password)
+        command = [*SAPO, "init", "--home", str(self.home), "--password-file", str(self._password), "--light-key"]
+        command += ["--deployment", str(options.deployment), "--rpc", options.rpc, "--allow-private"]
+        command += ["--policy", str(options.policy), "--base", options.base, "--external", options.external]
+        command += ["--ipfs-api", self.api, "--ipfs-gateway", self.gateway, "--poll-seconds", "0.2"]
+        command += ["--i", str(options.own_groups), "--j", str(options.external_groups)]
+        command += ["--seed", str(options.seed), "--threads", str(options.threads)]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            raise SapoError(f"sapo init failed for {self.name}: {made.stderr.strip()}")
+        self.address = made.stdout.strip().lower()
+
+    def start(self) -> None:
+        """`sapo run`; also after it was killed."""
+        command = [*SAPO, "run", "--home", str(self.home), "--password-file", str(self._password), "--register"]
+        self.process = Process(self.name, command, self.home / "node.log")
+        self.starts += 1
+
+    def status(self) -> dict[str, Any]:
+        """What the process that runs now says; {} until it has said something."""
+        status = read_status(self.home)
+        return status if status and self.process and status["pid"] == self.process.pid else {}
+
+    def rounds(self) -> list[dict[str, Any]]:
+        return read_rounds(self.home)
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.exit_status() is None
+
+    def ready(self) -> bool:
+        return self.status().get("done_round") is not None
+
+    def done(self, round_: int) -> bool:
+        """Done with the round, or not there any more."""
+        return not self.alive or self.status().get("done_round", -1) >= round_
+
+    def processes(self) -> list[Process]:
+        return [self.daemon, *([self.process] if self.process else [])]
+
+    def _daemon_addresses(self) -> tuple[str, str]:
+        deadline = time.monotonic() + READY_SECONDS
+        pattern = re.compile(r"api=http://127\.0\.0\.1:(\d+) gateway=http://127\.0\.0\.1:(\d+)")
+        while time.monotonic() < deadline and self.daemon.exit_status() is None:
+            if found := pattern.search(self.daemon.log.read_text()):
+                return f"/ip4/127.0.0.1/tcp/{found[1]}/http", f"/ip4/127.0.0.1/tcp/{found[2]}/http"
+            time.sleep(0.05)
+        raise SapoError(f"{self.daemon.name} did not start; its log says:\n{self.daemon.last_words()}")

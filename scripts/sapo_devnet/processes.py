@@ -1,0 +1,77 @@
+"""Processes that the devnet starts and, however it ends, stops."""
+
+import contextlib
+import ctypes
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+STOP_SECONDS = 15.0
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Process:
+    """A command with its output in a log file, in a session of its own, so that Ctrl-C reaches only the devnet."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self.peak_kib = 0
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def exit_status(self) -> int | None:
+        return self._process.poll()
+
+    def sample_memory(self) -> None:
+        """Remember the peak of resident memory, as the kernel counts it."""
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    self.peak_kib = max(self.peak_kib, int(line.split()[1]))
+
+    def ask_to_stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def wait_stopped(self, deadline: float) -> bool:
+        """Whether it ended by itself; killed if not."""
+        try:
+            self._process.wait(timeout=max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        return True
+
+    def last_words(self, lines: int = 15) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def stop_all(processes: Sequence[Process]) -> list[str]:
+    """Stop them all at once; the names of those that had to be killed."""
+    for process in processes:
+        process.ask_to_stop()
+    deadline = time.monotonic() + STOP_SECONDS
+    return [process.name for process in processes if not process.wait_stopped(deadline)]

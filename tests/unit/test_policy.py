@@ -1,0 +1,258 @@
+"""Policies: what is published, what is taken from others, and text to ids and back."""
+
+import json
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from tiny_policy import MAX_NEW_TOKENS, tiny_folder, tiny_policy, tiny_rule
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from sapo_client.forward import check_head
+from sapo_client.policy import Policy, PolicyError, save_policy
+from sapo_client.pocket import EOS_ID, VOCAB
+from sapo_client.tokenization import Encoder
+from sapo_verifier.canonical import MAX_BLOCK_BYTES
+from sapo_verifier.cid import block_digest
+from sapo_verifier.errors import SapoError
+from sapo_verifier.objects import PolicyManifest
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    return tiny_policy(tmp_path / "base")
+
+
+def changed(policy: Policy) -> Policy:
+    with torch.no_grad():
+        policy.parameters()[0].add_(0.01)
+    policy.untouched = False
+    return policy
+
+
+# --- publishing ------------------------------------------------------------------------------------------------------
+
+
+def test_an_untouched_policy_is_its_base(policy: Policy) -> None:
+    published = policy.publish()
+    manifest = PolicyManifest.parse(published.manifest)
+    assert (manifest.kind, manifest.size, manifest.blocks, published.blocks) == ("base", 0, [], [])
+    assert published.digest == block_digest(published.manifest)
+    policy.load_published(manifest, [])
+    with pytest.raises(PolicyError, match="no longer"):
+        changed(policy).load_published(manifest, [])
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_what_one_publishes_another_becomes(tmp_path: Path, tied: bool) -> None:
+    """Through manifest and blocks, bit for bit; equal weights have equal digests; tied weights travel once."""
+    policy = changed(tiny_policy(tmp_path / "a", tied=tied))
+    other = tiny_policy(tmp_path / "b", tied=tied)
+    published = policy.publish()
+    manifest = PolicyManifest.parse(published.manifest)
+    assert manifest.kind == "full"
+    assert [block_digest(block) for block in published.blocks] == manifest.blocks
+    assert ("lm_head.weight" in policy.weights()) != tied
+    other.load_published(manifest, published.blocks)
+    assert other.publish() == published
+    ids = torch.tensor([[4, 5, 6]])
+    assert torch.equal(policy.model(ids).logits, other.model(ids).logits)
+
+
+def test_large_weights_are_cut_into_blocks(tmp_path: Path) -> None:
+    policy = changed(tiny_policy(tmp_path, rows=9000))
+    published = policy.publish()
+    assert [len(block) for block in published.blocks[:-1]] == [MAX_BLOCK_BYTES] * (len(published.blocks) - 1)
+    assert len(published.blocks) == 3
+    assert b"".join(published.blocks) == policy.weight_bytes()
+
+
+def test_weights_beyond_the_specs_limit_are_not_published(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="the spec allows 1000"):
+        changed(tiny_policy(tmp_path, max_adapter_bytes=1000)).publish()
+
+
+# --- a peer's weights are hostile ------------------------------------------------------------------------------------
+
+
+def tampered(policy: Policy, how: str) -> bytes:
+    tensors = {name: tensor.clone() for name, tensor in policy.weights().items()}
+    name = "model.norm.weight"
+    match how:
+        case "missing":
+            del tensors[name]
+        case "extra":
+            tensors["extra"] = torch.zeros(1)
+        case "shape":
+            tensors[name] = torch.zeros(33)
+        case "type":
+            tensors[name] = tensors[name].half()
+        case "nan":
+            tensors[name][3] = float("nan")
+        case "infinite":
+            tensors[name][3] = float("inf")
+    data = bytes(safetensors.torch.save(tensors))
+    match how:
+        case "cut":
+            return data[:-10]
+        case "empty":
+            return b""
+        case "huge header":
+            return b"\xff" * 8 + data[8:]
+        case "no json":
+            return data[:8] + b"[" * int.from_bytes(data[:8], "little") + data[8:]
+        case "pickle":
+            return b"\x80\x04\x95" + data
+        case "overlap":
+            size = int.from_bytes(data[:8], "little")
+            header = json.loads(data[8 : 8 + size])
+            header[name]["data_offsets"] = header["model.layers.0.input_layernorm.weight"]["data_offsets"]
+            return data[:8] + json.dumps(header, separators=(",", ":")).encode().ljust(size)[:size] + data[8 + size :]
+    return data
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "missing",
+        "extra",
+        "shape",
+        "type",
+        "nan",
+        "infinite",
+        "cut",
+        "empty",
+        "huge header",
+        "no json",
+        "pickle",
+        "overlap",
+    ],
+)
+def test_wrong_weights_are_refused_and_change_nothing(policy: Policy, how: str) -> None:
+    before = policy.weight_bytes()
+    with pytest.raises(PolicyError):
+        policy.load_weights(tampered(policy, how))
+    assert policy.weight_bytes() == before
+    assert policy.untouched
+
+
+def test_manifests_of_something_else_are_refused(policy: Policy, tmp_path: Path) -> None:
+    published = changed(tiny_policy(tmp_path / "other")).publish()
+    manifest = PolicyManifest.parse(published.manifest)
+    with pytest.raises(PolicyError, match="starts from base strange"):
+        policy.load_published(manifest.model_copy(update={"base": "strange"}), published.blocks)
+    with pytest.raises(PolicyError, match="blocks hold"):
+        policy.load_published(manifest, [published.blocks[0][:-1]])
+    small = tiny_policy(tmp_path / "small", max_adapter_bytes=1000)
+    with pytest.raises(PolicyError, match="the spec allows 1000"):
+        small.load_published(manifest, published.blocks)
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_policy_loads_as_a_plain_model(policy: Policy, tmp_path: Path) -> None:
+    changed(policy)
+    save_policy(policy, tmp_path / "saved")
+    again = Policy.load(tmp_path / "saved", policy.base)
+    assert again.weight_bytes() == policy.weight_bytes()
+
+
+def test_a_folder_without_a_model_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="does not load as a model"):
+        Policy.load(tmp_path, tiny_rule())
+
+
+def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path)
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    with pytest.raises(PolicyError, match="does not load as a model"):
+        Policy.load(folder, tiny_rule())
+
+
+def test_a_model_that_knows_too_few_tokens_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="knows 63 tokens"):
+        tiny_policy(tmp_path, vocab=VOCAB + 1)
+
+
+def test_a_model_that_changes_its_logits_is_refused(policy: Policy) -> None:
+    """Some architectures cap or scale logits after the output layer; records would not be the model's."""
+    check_head(policy.model)
+    plain = policy.model.forward
+
+    def capped(**arguments: object) -> object:
+        output = plain(**arguments)
+        output.logits = 5 * torch.tanh(output.logits / 5)
+        return output
+
+    policy.model.forward = capped
+    with pytest.raises(SapoError, match="not supported"):
+        check_head(policy.model)
+
+
+def test_sampling_is_in_float32_without_dropout(policy: Policy) -> None:
+    assert {parameter.dtype for parameter in policy.parameters()} == {torch.float32}
+    assert not policy.model.training
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def test_text_leaves_out_one_final_end_and_nothing_else(policy: Policy) -> None:
+    ids = policy.encoder.prompt("<12>")
+    assert policy.text([*ids, EOS_ID]) == policy.text(ids) == "<12>"
+    assert policy.text([0, *ids]) == "<pad><12>"
+    assert policy.text([EOS_ID]) == ""
+
+
+def test_generated_text_is_the_decoded_tokens(policy: Policy) -> None:
+    (tokens,) = policy.engine(MAX_NEW_TOKENS).generate([policy.encoder.prompt("B1+1=")], [[]], [bytes(32)])
+    assert policy.tokenizer.decode(tokens).startswith(policy.text(tokens))
+
+
+def chat_tokenizer(folder: Path) -> Encoder:
+    """A byte-level tokenizer with a special token, as chat models have."""
+    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(pre_tokenizers.ByteLevel.alphabet())}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken("<|im_end|>", special=True)])
+    tokenizer.enable_padding(length=64)
+    tokenizer.enable_truncation(8)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return Encoder(folder)
+
+
+def test_special_tokens_are_recognised_in_templates_and_split_in_a_peers_text(tmp_path: Path) -> None:
+    encoder = chat_tokenizer(tmp_path)
+    special = 256
+    assert encoder.prompt("hi<|im_end|>")[-1] == special
+    assert len(encoder.prompt("hi<|im_end|>")) == 3
+    external = encoder.external("hi<|im_end|>")
+    assert external is not None
+    assert special not in external
+    assert len(external) == 12
+
+
+def test_nothing_is_padded_cut_or_added(tmp_path: Path) -> None:
+    encoder = chat_tokenizer(tmp_path)
+    assert len(encoder.prompt("a" * 30)) == 30
+    assert encoder.external("") == []
+
+
+def test_what_cannot_be_spelled_is_not_learned_from(policy: Policy) -> None:
+    """The pocket tokenizer has no ä and would leave it out silently."""
+    assert policy.encoder.external("<1ä>") is None
+    assert policy.encoder.external("<eos>") is not None
+    assert EOS_ID not in (policy.encoder.external("<eos>") or [])
+    with pytest.raises(SapoError, match="cannot spell"):
+        policy.encoder.prompt("Sä=")
+    with pytest.raises(SapoError, match="cannot spell"):
+        policy.encoder.prompt("")
+
+
+def test_a_base_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SapoError, match=r"no tokenizer\.json"):
+        Encoder(tmp_path)

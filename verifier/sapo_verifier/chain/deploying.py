@@ -1,0 +1,139 @@
+"""Deploys a network: BlockhashBeacon, Nodes, Rounds, in this order, with the address that Audits will have.
+
+Nodes holds the address of Audits for ever, but Audits is deployed after Nodes. A contract's address follows from the
+deployer and its nonce, so Audits has to be the deployer's next transaction after Rounds.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eth_abi.abi import encode
+from eth_utils.address import to_checksum_address
+from web3 import Web3
+from web3.exceptions import ContractLogicError, TimeExhausted, Web3RPCError
+from web3.types import Nonce
+from web3.utils import get_create_address
+
+from sapo_verifier.chain.contracts import abi_type
+from sapo_verifier.chain.deployment import Contracts, Deployment
+from sapo_verifier.chain.errors import ChainError, explain
+from sapo_verifier.spec import Spec
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
+
+ORDER = ("BlockhashBeacon", "Nodes", "Rounds", "Audits")
+START_DELAY_BLOCKS = 8  # between the first deployment and round 0: three blocks for the contracts, and some room
+
+
+def deploy(
+    w3: Web3,
+    account: "LocalAccount | str",
+    spec: Spec,
+    *,
+    artifacts: Path,
+    first_block: int | None = None,
+    timeout: float = 300.0,
+) -> Deployment:
+    """Deploys the contracts for `spec` and returns the deployment.
+
+    account: a key, or the address of an account that the RPC itself holds (a devnet's).
+    artifacts: forge's out/. first_block: of round 0; by default a few blocks after the deployment.
+    timeout: seconds to wait for each transaction. The chain has to make blocks meanwhile.
+    Raises ChainError in words; nothing is written or remembered then, and one can simply start again.
+    """
+    sender = to_checksum_address(account if isinstance(account, str) else account.address)
+    nonce = w3.eth.get_transaction_count(sender)
+    addresses = {name: contract_address(sender, nonce + i) for i, name in enumerate(ORDER)}
+    if first_block is None:
+        first_block = w3.eth.block_number + START_DELAY_BLOCKS
+    arguments = _constructor_arguments(spec, first_block, addresses)
+    # Nothing is sent before everything is known to be there.
+    codes = {name: _creation_code(artifacts, name, arguments[name]) for name in arguments}
+
+    receipts = {}
+    for i, (name, code) in enumerate(codes.items()):
+        receipts[name] = _send(w3, account, sender, nonce + i, name, code, timeout)
+        made = str(receipts[name]["contractAddress"]).lower()
+        if made != addresses[name]:
+            raise ChainError(
+                f"{name} was deployed at {made} instead of {addresses[name]}: another transaction of {sender.lower()} "
+                "came in between. Let nothing else use this key, and deploy again"
+            )
+    first = receipts[ORDER[0]]
+    return Deployment(
+        chain_id=w3.eth.chain_id,
+        block=first["blockNumber"],
+        block_hash=bytes(first["blockHash"]),
+        first_block=first_block,
+        contracts=Contracts(
+            beacon=addresses["BlockhashBeacon"],
+            nodes=addresses["Nodes"],
+            rounds=addresses["Rounds"],
+            audits=addresses["Audits"],
+        ),
+        spec_digest=spec.digest(),
+        spec=spec,
+    )
+
+
+def contract_address(deployer: str, nonce: int) -> str:
+    """The address of the contract that `deployer` creates with `nonce` (Yellow Paper, section 7). Lower case."""
+    return get_create_address(to_checksum_address(deployer), Nonce(nonce)).lower()
+
+
+def _constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, str]) -> dict[str, list[Any]]:
+    chain = spec.chain
+    parameters = (
+        first_block,
+        chain.round_blocks,
+        spec.group_size,
+        spec.max_slots,
+        spec.max_new_tokens,
+        chain.draws,
+        chain.min_accepts,
+        chain.min_rejects,
+        spec.digest(),
+    )
+    return {
+        "BlockhashBeacon": [first_block, chain.round_blocks],
+        "Nodes": [int(chain.bond, 16), chain.exit_rounds * chain.round_blocks, addresses["Audits"]],
+        "Rounds": [parameters, addresses["Nodes"], addresses["BlockhashBeacon"]],
+    }
+
+
+def _creation_code(artifacts: Path, name: str, arguments: list[Any]) -> bytes:
+    path = artifacts / f"{name}.sol" / f"{name}.json"
+    try:
+        artifact = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ChainError(f"there is no compiled {name} at {path}; run `make contracts` first") from None
+    constructor = next(entry for entry in artifact["abi"] if entry["type"] == "constructor")
+    kinds = [abi_type(given) for given in constructor["inputs"]]
+    return bytes.fromhex(artifact["bytecode"]["object"].removeprefix("0x")) + encode(kinds, arguments)
+
+
+def _send(
+    w3: Web3, account: "LocalAccount | str", sender: Any, nonce: int, name: str, code: bytes, timeout: float
+) -> Any:
+    transaction: Any = {"from": sender, "nonce": nonce, "data": "0x" + code.hex(), "value": 0}
+    try:
+        transaction["gas"] = w3.eth.estimate_gas(transaction) * 5 // 4
+        if isinstance(account, str):
+            hash_ = w3.eth.send_transaction(transaction)
+        else:
+            tip = w3.eth.max_priority_fee
+            base = w3.eth.get_block("latest")["baseFeePerGas"]
+            transaction |= {"maxPriorityFeePerGas": tip, "maxFeePerGas": 2 * base + tip, "chainId": w3.eth.chain_id}
+            hash_ = w3.eth.send_raw_transaction(account.sign_transaction(transaction).raw_transaction)
+        receipt = w3.eth.wait_for_transaction_receipt(hash_, timeout=timeout, poll_latency=0.05)
+    except (ContractLogicError, Web3RPCError) as error:
+        raise ChainError(f"{name} cannot be deployed: {explain(error)}") from error
+    except TimeExhausted:
+        raise ChainError(
+            f"the transaction that deploys {name} was not mined in {timeout:.0f} seconds; does the chain make blocks?"
+        ) from None
+    if receipt["status"] != 1:
+        raise ChainError(f"the transaction that deploys {name} failed on chain; look at 0x{bytes(hash_).hex()}")
+    return receipt

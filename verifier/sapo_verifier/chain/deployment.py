@@ -1,0 +1,96 @@
+"""The deployment file: which chain, which contracts, and the whole spec. A node needs no other introduction."""
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sapo_verifier.errors import SapoError
+from sapo_verifier.objects import Address, Count, Digest, Positive, hex_digest
+from sapo_verifier.spec import Spec
+
+MAX_BYTES = 1 << 22  # the spec is at most 1 MiB of canonical JSON; here it is indented
+
+
+class DeploymentError(SapoError):
+    """A deployment file that is missing, malformed or contradicts itself."""
+
+
+class Contracts(BaseModel):
+    """Addresses, lower case."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    nodes: Address
+    beacon: Address
+    rounds: Address
+    audits: Address  # the only one that may slash; there may be no code at it yet
+
+
+class Deployment(BaseModel):
+    """One network. Written by `scripts/deploy`, handed to everybody who takes part or looks."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    v: Literal[1] = 1
+    chain_id: Positive
+    block: Count  # in which the first contract was deployed: nothing of this network is older
+    block_hash: Digest  # of that block; a chain that was reset has another one
+    first_block: Annotated[int, Field(ge=0, lt=2**64)]  # of round 0
+    contracts: Contracts
+    spec_digest: Digest
+    spec: Spec
+
+    @model_validator(mode="after")
+    def _digest_is_of_this_spec(self) -> Self:
+        if self.spec.digest() != self.spec_digest:
+            raise ValueError(
+                f"spec_digest is {hex_digest(self.spec_digest)}, but the spec in the file has the digest "
+                f"{hex_digest(self.spec.digest())}: one of them was edited. New rules need a new deployment"
+            )
+        return self
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Raises DeploymentError, which says what is wrong with the file and what to do."""
+        path = Path(path)
+        try:
+            with path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise DeploymentError(
+                f"the deployment file {path} cannot be read ({error.strerror}); "
+                "point --deployment at the file that scripts/deploy wrote"
+            ) from None
+        if len(data) > MAX_BYTES:
+            raise DeploymentError(f"{path} is larger than {MAX_BYTES} bytes: that is no deployment file")
+        try:
+            document = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise DeploymentError(f"{path} is not JSON ({error}); get the file again from who deployed") from None
+        if not isinstance(document, dict):
+            raise DeploymentError(f"{path} is no deployment file: a JSON object was expected")
+        if document.get("v") != 1:
+            raise DeploymentError(f"{path} is no deployment file of version 1; get one from who deployed")
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise DeploymentError(
+                f"the deployment file {path} is not valid: {where}: {first['msg']}; get it again from who deployed"
+            ) from None
+
+    def save(self, path: str | Path) -> None:
+        """Atomic: written aside, then renamed over `path`."""
+        path = Path(path)
+        document = self.model_dump(mode="json", exclude={"spec"}) | {"spec": self.spec.to_json()}
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        with aside.open("x") as file:
+            file.write(json.dumps(document, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)

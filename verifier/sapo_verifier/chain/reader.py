@@ -1,0 +1,331 @@
+"""What the contracts say. The chain is the only source: nothing here is remembered between calls but its identity."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from eth_utils.address import to_checksum_address
+from web3.exceptions import ContractLogicError, Web3RPCError
+
+from sapo_verifier import protocol
+from sapo_verifier.chain import rpc
+from sapo_verifier.chain.contracts import Call, DecodingError
+from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.chain.errors import (
+    ChainError,
+    ChainMismatch,
+    ChainReset,
+    ChainUnavailable,
+    explain,
+    mask_url,
+)
+
+ZERO = bytes(32)
+
+
+class NodeState(StrEnum):
+    """In the order of the contract's enum."""
+
+    NONE = "none"
+    REGISTERED = "registered"
+    EXITING = "exiting"
+    WITHDRAWN = "withdrawn"
+    SLASHED = "slashed"
+
+
+@dataclass(frozen=True)
+class NodeInfo:
+    """A node as `Nodes` holds it."""
+
+    node: str  # the owner address
+    operator: str  # the key that may publish and vote for it
+    registered_block: int
+    exit_block: int  # the first block in which the bond can be withdrawn; 0 while no exit was asked for
+    state: NodeState
+    bond: int  # wei that are left
+    endpoint: str  # a multiaddr, as the node wrote it: hostile until parsed
+    active: bool  # may commit, submit and vote: registered, not exiting, full bond
+
+
+@dataclass(frozen=True)
+class RoundInfo:
+    """A round as `Rounds` holds it. Its batches have the indices first … first + count − 1."""
+
+    round: int
+    first: int
+    count: int
+    acc: bytes  # the running hash over the batches; zeros while there is none
+    beacon: bytes | None  # None: not captured (yet); for ever, once the round is over
+    first_block: int
+
+
+@dataclass(frozen=True)
+class BatchInfo:
+    """A batch as `Rounds` holds it."""
+
+    index: int
+    node: str
+    round: int
+    slots: int  # groups
+    policy: bytes  # digest of the policy manifest
+    manifest: bytes  # digest of the batch manifest
+    root: bytes  # of the tree over all completions
+    claim: int  # bit i: the reward that completion i asks for
+
+
+@dataclass(frozen=True)
+class PolicyInfo:
+    """What a node committed to before a round."""
+
+    digest: bytes  # of the policy manifest
+    slots: int  # groups that its batch will have
+
+
+class ChainReader:
+    """Reads one deployment through one RPC. Not for several threads at once.
+
+    Every method raises ChainUnavailable where the RPC does not answer, and ChainError, in words, where the chain or
+    a contract refuses. Constructing one sends nothing.
+    """
+
+    def __init__(self, rpc_url: str, deployment: Deployment) -> None:
+        self.rpc_url = rpc_url
+        self.deployment = deployment
+        self.w3 = rpc.connect(rpc_url)
+        self.where = mask_url(rpc_url)  # for messages
+        self._genesis: bytes | None = None
+
+    # -- is this the chain that we mean? --
+
+    def check(self) -> None:
+        """Refuses any chain but the deployment's. Raises ChainMismatch, which names what differs and what to do."""
+        with rpc.transport(self.rpc_url):
+            chain_id = self.w3.eth.chain_id
+        if chain_id != self.deployment.chain_id:
+            raise ChainMismatch(
+                f"{self.where} is chain {chain_id}, but the deployment file is of chain {self.deployment.chain_id}; "
+                "point --rpc at the right chain, or --deployment at the right file"
+            )
+        self._check_code()
+        self.check_not_reset()
+        if differences := self._differences():
+            raise ChainMismatch(
+                f"the contracts at {self.where} follow other rules than the deployment file: {'; '.join(differences)}. "
+                "The file was edited or is of another network; get it again from who deployed"
+            )
+
+    def check_not_reset(self) -> None:
+        """Raises ChainReset if the chain is no longer the one on which the contracts were deployed. Two reads."""
+        block = self.deployment.block
+        genesis, deployed = self._batch(
+            [("eth_getBlockByNumber", ["0x0", False]), ("eth_getBlockByNumber", [hex(block), False])]
+        )
+        if deployed is None:
+            raise ChainReset(
+                f"the chain at {self.where} has not reached block {block}, in which this network was deployed: was it "
+                "reset, or is its node still syncing? Wait, deploy again, or point --deployment at the right file"
+            )
+        same_genesis = self._genesis is None or _bytes(genesis["hash"]) == self._genesis
+        if _bytes(deployed["hash"]) != self.deployment.block_hash or not same_genesis:
+            raise ChainReset(
+                f"the chain at {self.where} is not the one this network was deployed on: its block {block} is another. "
+                "It was reset (or reorganized that far); deploy again, or point --deployment at the right file"
+            )
+        self._genesis = _bytes(genesis["hash"])
+
+    def _check_code(self) -> None:
+        contracts = self.deployment.contracts
+        addresses = {"Nodes": contracts.nodes, "BlockhashBeacon": contracts.beacon, "Rounds": contracts.rounds}
+        codes = self._batch([("eth_getCode", [address, "latest"]) for address in addresses.values()])
+        for (name, address), code in zip(addresses.items(), codes, strict=True):
+            if code in ("0x", "", None):
+                raise ChainMismatch(
+                    f"the chain at {self.where} has no contract at {address} ({name}): was it reset? "
+                    "Deploy again, or point --deployment at the right file"
+                )
+
+    def _differences(self) -> list[str]:
+        """What the contracts hold and the deployment file says, wherever they differ, in words."""
+        spec, contracts = self.deployment.spec, self.deployment.contracts
+        calls = [Call("rounds", "parameters"), Call("rounds", "NODES"), Call("rounds", "BEACON")]
+        calls += [Call("nodes", "BOND"), Call("nodes", "EXIT_BLOCKS"), Call("nodes", "AUDITS")]
+        calls += [Call("beacon", "FIRST_BLOCK"), Call("beacon", "ROUND_BLOCKS")]
+        parameters, nodes, beacon, bond, exit_blocks, audits, beacon_first, beacon_blocks = self.call_many(calls)
+        expected = {
+            "firstBlock": self.deployment.first_block,
+            "roundBlocks": spec.chain.round_blocks,
+            "groupSize": spec.group_size,
+            "maxSlots": spec.max_slots,
+            "maxNewTokens": spec.max_new_tokens,
+            "draws": spec.chain.draws,
+            "minAccepts": spec.chain.min_accepts,
+            "minRejects": spec.chain.min_rejects,
+            "spec": "0x" + self.deployment.spec_digest.hex(),
+        }
+        held = dict(zip(expected, (*parameters[:-1], "0x" + parameters[-1].hex()), strict=True))
+        expected |= {"Rounds.NODES": contracts.nodes, "Rounds.BEACON": contracts.beacon}
+        held |= {"Rounds.NODES": nodes, "Rounds.BEACON": beacon}
+        expected |= {"Nodes.BOND": int(spec.chain.bond, 16), "Nodes.AUDITS": contracts.audits}
+        held |= {"Nodes.BOND": bond, "Nodes.AUDITS": audits}
+        expected["Nodes.EXIT_BLOCKS"] = spec.chain.exit_rounds * spec.chain.round_blocks
+        held["Nodes.EXIT_BLOCKS"] = exit_blocks
+        expected["BlockhashBeacon.FIRST_BLOCK"] = self.deployment.first_block
+        held["BlockhashBeacon.FIRST_BLOCK"] = beacon_first
+        expected["BlockhashBeacon.ROUND_BLOCKS"] = spec.chain.round_blocks
+        held["BlockhashBeacon.ROUND_BLOCKS"] = beacon_blocks
+        return [f"{name} is {held[name]}, not {expected[name]}" for name in expected if held[name] != expected[name]]
+
+    # -- clock --
+
+    def block_number(self) -> int:
+        with rpc.transport(self.rpc_url):
+            return int(self.w3.eth.block_number)
+
+    def current_round(self) -> int:
+        """The round of the latest block, as the contract counts it; −1 before round 0."""
+        block = self.block_number()
+        if block < self.deployment.first_block:
+            return -1
+        return int(self.call(Call("rounds", "currentRound")))
+
+    def first_block_of(self, round_: int) -> int:
+        return self.deployment.first_block + round_ * self.deployment.spec.chain.round_blocks
+
+    def beacon(self, round_: int) -> bytes | None:
+        """The round's randomness; None while it was not captured."""
+        return _or_none(self.call(Call("rounds", "beacon", (round_,))))
+
+    # -- batches and policies --
+
+    def round_at(self, round_: int) -> RoundInfo:
+        return _round(round_, self.call(Call("rounds", "roundAt", (round_,))))
+
+    def batch_count(self) -> int:
+        return int(self.call(Call("rounds", "batchCount")))
+
+    def batch_at(self, index: int) -> BatchInfo:
+        """Raises ChainError where there is no such batch."""
+        return _batch(index, self.call(Call("rounds", "batchAt", (index,))))
+
+    def batches_at(self, indices: Sequence[int]) -> list[BatchInfo]:
+        """In the order of `indices`; 50 batches cost one HTTP request."""
+        answers = self.call_many([Call("rounds", "batchAt", (index,)) for index in indices])
+        return [_batch(index, answer) for index, answer in zip(indices, answers, strict=True)]
+
+    def batches_of(self, round_: int) -> list[BatchInfo]:
+        """All batches of a round, in order, checked against the round's running hash.
+
+        Raises ChainUnavailable where the RPC's answers contradict each other (a reorganization in between, or a
+        provider whose machines disagree).
+        """
+        for _ in range(2):
+            info = self.round_at(round_)
+            batches = self.batches_at(range(info.first, info.first + info.count))
+            acc = ZERO
+            for batch in batches:
+                acc = protocol.fold_acc(acc, batch.node, batch.manifest, batch.root, batch.claim)
+            if acc == info.acc and all(batch.round == round_ for batch in batches):
+                return batches
+        raise ChainUnavailable(
+            f"{self.where} gives batches of round {round_} that do not fit the round's own hash; try again, "
+            "and use another RPC if it stays so"
+        )
+
+    def policy_of(self, node: str, round_: int) -> PolicyInfo | None:
+        """What the node committed for that round; None if nothing."""
+        digest, slots = self.call(Call("rounds", "policyOf", (node, round_)))
+        return PolicyInfo(digest, slots) if slots else None
+
+    def batch_of(self, node: str, round_: int) -> int | None:
+        """The index of the node's batch of that round; None if it submitted none."""
+        exists, index = self.call(Call("rounds", "batchOf", (node, round_)))
+        return index if exists else None
+
+    def window_start(self, voter: str, round_: int, stage: int) -> int:
+        """As the contract deals it. Raises ChainError while the beacon that deals it is not captured."""
+        return int(self.call(Call("rounds", "windowStart", (voter, round_, stage))))
+
+    # -- nodes --
+
+    def node_of(self, address: str) -> NodeInfo:
+        return self.nodes_of([address])[0]
+
+    def nodes_of(self, addresses: Sequence[str]) -> list[NodeInfo]:
+        """In the order of `addresses`; 25 nodes cost one HTTP request."""
+        calls = [Call("nodes", name, (address,)) for address in addresses for name in ("nodeOf", "isActive")]
+        answers = self.call_many(calls)
+        return [_node(address, answers[2 * i], answers[2 * i + 1]) for i, address in enumerate(addresses)]
+
+    def balance(self, address: str) -> int:
+        """Wei."""
+        with rpc.transport(self.rpc_url):
+            return int(self.w3.eth.get_balance(to_checksum_address(address)))
+
+    # -- calls --
+
+    def call(self, call: Call, *, sender: str | None = None) -> Any:
+        """One read of a contract at the latest block. Raises ChainError with the contract's reason in words."""
+        request: Any = {"to": to_checksum_address(self.address_of(call.contract)), "data": "0x" + call.encode().hex()}
+        if sender is not None:
+            request["from"] = to_checksum_address(sender)
+        with rpc.transport(self.rpc_url):
+            try:
+                answer = self.w3.eth.call(request)
+            except (ContractLogicError, Web3RPCError) as error:
+                raise ChainError(f"{call.function}: {explain(error)}") from error
+        return self._decode(call, bytes(answer))
+
+    def call_many(self, calls: Sequence[Call]) -> list[Any]:
+        """Several reads in few HTTP requests, in order."""
+        requests = [
+            ("eth_call", [{"to": self.address_of(call.contract), "data": "0x" + call.encode().hex()}, "latest"])
+            for call in calls
+        ]
+        answers = self._batch(requests)
+        return [self._decode(call, _bytes(answer)) for call, answer in zip(calls, answers, strict=True)]
+
+    def address_of(self, contract: str) -> str:
+        """The address of `nodes`, `beacon`, `rounds` or `audits`, lower case."""
+        return str(getattr(self.deployment.contracts, contract))
+
+    def close(self) -> None:
+        """Closes the connection."""
+        rpc.close(self.w3)
+
+    def _decode(self, call: Call, answer: bytes) -> Any:
+        try:
+            return call.decode(answer)
+        except DecodingError:
+            raise ChainMismatch(
+                f"the chain at {self.where} has no contract at {self.address_of(call.contract)} that answers "
+                f"{call.function}: was it reset? Deploy again, or point --deployment at the right file"
+            ) from None
+
+    def _batch(self, requests: Sequence[tuple[str, Any]]) -> list[Any]:
+        with rpc.transport(self.rpc_url):
+            return rpc.batch(self.w3, requests)
+
+
+def _bytes(text: str) -> bytes:
+    return bytes.fromhex(text.removeprefix("0x"))
+
+
+def _or_none(word: bytes) -> bytes | None:
+    return None if word == ZERO else word
+
+
+def _round(round_: int, values: tuple[Any, ...]) -> RoundInfo:
+    first, count, acc, beacon, first_block = values
+    return RoundInfo(round_, first, count, acc, _or_none(beacon), first_block)
+
+
+def _batch(index: int, values: tuple[Any, ...]) -> BatchInfo:
+    return BatchInfo(index, *values)
+
+
+def _node(address: str, values: tuple[Any, ...], active: bool) -> NodeInfo:
+    operator, registered_block, exit_block, state, bond, endpoint = values
+    return NodeInfo(
+        address.lower(), operator, registered_block, exit_block, list(NodeState)[state], bond, endpoint, active
+    )

@@ -1,0 +1,150 @@
+"""Connections to a chain's RPC: bounded retries for reads, none for sends, and no URL with its secrets in a log."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import requests
+from web3 import HTTPProvider, Web3
+from web3.exceptions import BadResponseFormat, ContractLogicError, TooManyRequests, Web3RPCError
+from web3.providers.rpc.utils import ExceptionRetryConfiguration
+from web3.types import RPCEndpoint, RPCResponse
+
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable, HttpRefused, Refused, explain, mask_url
+
+TIMEOUT_SECONDS = 20.0
+BATCH = 50  # calls in one HTTP request; several public providers refuse more than 100
+
+# Only what reads: a send that is repeated blindly can be a second transaction.
+READS = (
+    "eth_blockNumber",
+    "eth_call",
+    "eth_chainId",
+    "eth_estimateGas",
+    "eth_getBalance",
+    "eth_getBlockByHash",
+    "eth_getBlockByNumber",
+    "eth_getCode",
+    "eth_getLogs",
+    "eth_getTransactionByHash",
+    "eth_getTransactionCount",
+    "eth_getTransactionReceipt",
+    "eth_maxPriorityFeePerGas",
+)
+
+
+class QuietProvider(HTTPProvider):
+    """An HTTPProvider whose logs do not hold the URL (web3 writes it, keys and all, at debug level)."""
+
+    logger = logging.Logger("sapo.rpc", logging.CRITICAL)
+
+    def __init__(self, url: str, timeout: float, policy: ExceptionRetryConfiguration | None) -> None:
+        self._session = requests.Session()
+        super().__init__(url, {"timeout": timeout}, self._session, exception_retry_configuration=policy)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def make_batch_request(self, batch_requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
+        """As web3's, but retried as single reads are."""
+        policy = self.exception_retry_configuration
+        for pause in range(policy.retries - 1 if policy else 0):
+            try:
+                return super().make_batch_request(batch_requests)
+            except tuple(policy.errors):
+                time.sleep(policy.backoff_factor * 2**pause)
+        return super().make_batch_request(batch_requests)
+
+
+def connect(url: str, *, retries: int = 3, timeout: float = TIMEOUT_SECONDS) -> Web3:
+    """For reads: tried `retries` times in all where the connection fails, 0.1 and 0.2 s apart. `timeout` in seconds."""
+    policy = ExceptionRetryConfiguration(
+        errors=(requests.ConnectionError, requests.Timeout),
+        retries=retries,
+        backoff_factor=0.1,
+        method_allowlist=READS,
+    )
+    return _web3(url, timeout, policy)
+
+
+def connect_for_sending(url: str, *, timeout: float = TIMEOUT_SECONDS) -> Web3:
+    """Nothing is ever sent twice by the library: web3 by default repeats eth_sendRawTransaction."""
+    return _web3(url, timeout, None)
+
+
+def _web3(url: str, timeout: float, policy: ExceptionRetryConfiguration | None) -> Web3:
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ChainUnavailable(f"{mask_url(url)} is no RPC URL: it must start with http:// or https://")
+    # urllib3 writes each request's path at debug level, and that is where providers put their API keys.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.INFO)
+    # No middleware: web3's own asks for the chain id before every single call, and looks names up.
+    return Web3(QuietProvider(url, timeout, policy), middleware=[])
+
+
+@contextmanager
+def transport(url: str) -> Iterator[None]:
+    """Failures of the connection become ChainUnavailable, other answers that nobody handled inside ChainError."""
+    where = mask_url(url)
+    try:
+        yield
+    except requests.HTTPError as error:
+        assert error.response is not None, "raised by raise_for_status only"
+        status = error.response.status_code
+        hints = {401: "is the key in the URL right?", 403: "is the key in the URL right?", 429: "too many requests"}
+        hint = hints.get(status, "try again, or use another RPC")
+        raise HttpRefused(f"the chain's RPC at {where} answered HTTP {status}: {hint}", status) from None
+    except requests.Timeout:
+        raise ChainUnavailable(
+            f"the chain's RPC at {where} did not answer in time; try again, or use another RPC"
+        ) from None
+    except requests.RequestException as error:
+        refused = "Connection refused" in str(error)
+        reason = "refuses the connection" if refused else "cannot be reached"
+        raise ChainUnavailable(
+            f"the chain's RPC at {where} {reason}: is it running? Start it, or point --rpc at one that is"
+        ) from None
+    except TooManyRequests:
+        raise ChainUnavailable(f"the chain's RPC at {where} asks for fewer requests; try again later") from None
+    except (ContractLogicError, Web3RPCError) as error:
+        raise ChainError(explain(error)) from error
+    except (BadResponseFormat, json.JSONDecodeError, UnicodeDecodeError):
+        raise ChainUnavailable(f"what answers at {where} is no Ethereum RPC; point --rpc at one") from None
+
+
+def batch(w3: Web3, requests_: Sequence[tuple[str, Any]]) -> list[Any]:
+    """The results of several reads in few HTTP requests, in order.
+
+    Raises Refused where the RPC refuses one of them, and requests' exceptions as single reads do.
+    """
+    provider = w3.provider
+    assert isinstance(provider, HTTPProvider)
+    results: list[Any] = []
+    for start in range(0, len(requests_), BATCH):
+        part = [(RPCEndpoint(method), params) for method, params in requests_[start : start + BATCH]]
+        answers = provider.make_batch_request(part)
+        if not isinstance(answers, list) or len(answers) != len(part):
+            # Some providers do not take batches; then one by one, which is slower but says the same.
+            answers = [provider.make_request(method, params) for method, params in part]
+        results += [_result(method, answer) for (method, _), answer in zip(part, answers, strict=True)]
+    return results
+
+
+def single(w3: Web3, method: str, params: Any) -> Any:
+    """One read as the RPC gives it, undecoded. Raises as `batch` does."""
+    return _result(method, cast(HTTPProvider, w3.provider).make_request(RPCEndpoint(method), params))
+
+
+def _result(method: str, answer: RPCResponse) -> Any:
+    if "error" in answer:
+        raise Refused(method, answer["error"])
+    return answer["result"]
+
+
+def close(w3: Web3) -> None:
+    """Closes the connections that `connect` keeps open."""
+    if isinstance(w3.provider, QuietProvider):
+        w3.provider.close()

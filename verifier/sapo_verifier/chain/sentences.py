@@ -1,0 +1,90 @@
+"""What every custom error of the contracts means, and what to do about it. A test holds this table against the ABIs.
+
+In braces: the error's arguments. Amounts are in coins (10^18 wei), addresses lower case, hashes shortened.
+"""
+
+NODE_STATES = ("not registered", "registered", "exiting", "withdrawn", "slashed")
+AMOUNTS = {"value", "bond", "missing", "amount"}  # arguments in wei
+
+REVERTS = {
+    # Nodes
+    "AlreadyRegistered": "the node {node} is registered already; nothing is left to do",
+    "ExitNotOver": "the bond of {node} is locked until block {exitBlock}, and this is {blockNumber}; withdraw then",
+    "InvalidNodesParameters": "no such Nodes contract can be made: bond {bond}, exit blocks {exitBlocks} and Audits at "
+    "{audits} must all be above zero and not too large; correct the spec and deploy again",
+    "NotAudits": "only the Audits contract may slash and fine, not {caller}",
+    "NotBonded": "the node {node} has no locked bond (it is {state}); register it first",
+    "NotExiting": "the node {node} did not ask to exit (it is {state}); ask first, then wait, then withdraw",
+    "NotRegistered": "the node {node} would have to be registered, and it is {state}; register it first",
+    "NotSettled": "something of the node {node} is overdue; settle it first, then withdraw",
+    "PaymentFailed": "{to} did not take the {amount} coins; name an address that can receive",
+    "ShareTooLarge": "a share of {share} ten-thousandths is more than everything",
+    "SlashedForEver": "the node {node} was slashed and can never register again; make a new key",
+    "WrongBond": "the bond is exactly {bond} coins, and {value} were sent; send that amount",
+    "WrongEndpointLength": "an endpoint has 1 to 256 bytes, and this one has {length}; set a multiaddr such as "
+    "/dns4/example.org/tcp/8080/http",
+    "WrongTopUp": "the bond of {node} misses exactly {missing} coins, and {value} were sent; send that amount",
+    "ZeroAddress": "the zero address was given for the operator or the receiver of {node}; name a real one",
+    # Rounds
+    "BatchAlreadySubmitted": "the node {node} has its batch of round {round} on chain already, as index {index}; "
+    "nothing is left to do",
+    "BeaconNotCaptured": "round {round} has no beacon (yet); poke it while the round lasts, otherwise it is void",
+    "ClaimTooLong": "the claim has bits beyond the batch's {completions} completions; this is a fault of the client",
+    "ExitTooShort": "a bond that can leave after {exitBlocks} blocks does not outlive a round, which takes {least}; "
+    "raise exit_rounds in the spec and deploy again",
+    "FirstBlockIsPast": "round 0 would begin at block {firstBlock}, and this is block {blockNumber} already; deploy "
+    "again with a later first block",
+    "InvalidParameters": "the contract refuses the spec's numbers {parameters}; correct the spec and deploy again",
+    "NoBatches": "round {round} has no batches to draw from; nobody audits it",
+    "NoPolicyCommitted": "the node {node} committed no policy for round {round}, so it cannot submit in it; commit one "
+    "for a coming round",
+    "NoSuchBatch": "there is no batch {index}: the chain holds {count}; was the chain reset?",
+    "NoSuchStage": "there is no stage {stage}: the stages are 1 and 2",
+    "NodeNotActive": "the node {node} is not active: not registered, exiting, or without its full bond; look at its "
+    "status, and register it or top its bond up",
+    "NodeNotSettled": "something of the node {node} is overdue; settle it first",
+    "NotOwnerOrOperator": "{caller} is neither the owner nor the operator of the node {node}; use its key, or let the "
+    "owner set this operator",
+    "NotStarted": "round 0 begins at block {firstBlock}, and this is block {blockNumber}; wait",
+    "PolicyAlreadyCommitted": "the node {node} has committed a policy for round {round} already ({policy}), and it "
+    "cannot be replaced",
+    "RoundHasBegun": "round {round} has begun (this is round {current}), and a policy is committed before; commit one "
+    "for the next round",
+    "RoundIsOver": "round {round} is over: this is round {current}; the batch came too late and earns nothing",
+    "RoundNotBegun": "round {round} has not begun: this is round {current}; wait",
+    "RoundTooFarAhead": "round {round} is too far ahead of round {current}: a policy is committed at most two rounds "
+    "before; wait",
+    "WrongBeacon": "the batch of round {round} was made with the beacon {given}, and this chain's is {expected}: made "
+    "for another chain, or before a reorganization; generate it again",
+    "WrongSlots": "a batch has 1 to {maxSlots} slots, and {slots} were given; set a number in between",
+    "ZeroManifest": "the manifest's digest of round {round} is zero; this is a fault of the client",
+    "ZeroPolicy": "the policy's digest of round {round} is zero; this is a fault of the client",
+    "ZeroRoot": "the tree's root of round {round} is zero; this is a fault of the client",
+    # BlockhashBeacon
+    "InvalidBeaconClock": "a round of {roundBlocks} blocks is too short to have a beacon; set round_blocks to 2 or "
+    "more in the spec and deploy again",
+    "NoBlockhash": "the chain gives no hash of block {blockNumber}, so round {round} has no beacon",
+    "TooEarly": "the beacon of round {round} is the hash of block {blockNumber}, which is known from the next block "
+    "on; wait one block",
+    "TooLate": "the beacon of round {round} could be captured up to block {lastBlock}; the round is void",
+}
+
+# Parts of what nodes answer to a send or a read, lower case, and what they mean.
+RPC_ERRORS = {
+    "insufficient funds": "the account has too little coin for this transaction; send it some and try again",
+    "nonce too low": "this transaction, or another one of the same key, was mined already; if you did not send it, "
+    "a second program uses this key: stop it",
+    "nonce too high": "transactions before this one are missing on the chain; was it reset?",
+    "already imported": "the chain has this very transaction already and will mine it; wait",
+    "already known": "the chain has this very transaction already and will mine it; wait",
+    "replacement transaction underpriced": "another transaction of this key waits with the same nonce, and this one "
+    "pays too little to replace it; wait, or raise the fee",
+    "less than block base fee": "the fee offered is below what a block asks for now; wait, or raise the cap",
+    "underpriced": "the fee offered is too low for this chain's nodes; raise the cap",
+    "intrinsic gas too low": "the transaction has too little gas to begin with; this is a fault of the client",
+    "exceeds block gas limit": "the transaction needs more gas than a block of this chain has",
+    "exceeds the configured cap": "the RPC refuses transactions this expensive; lower the fee cap, or use another RPC",
+    "method not found": "this RPC does not know a method that is needed; use another one",
+    "header not found": "the RPC does not know that block (yet); try again",
+    "unknown account": "the RPC holds no key of that account; use a keystore",
+}

@@ -1,0 +1,101 @@
+"""The `sapo-verify` command: audit what is on chain, trusting nobody. No key, no torch, no account."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sapo_verifier import __version__
+from sapo_verifier.errors import SapoError
+
+if TYPE_CHECKING:
+    from sapo_verifier.evidence import Outcome
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 no check failed, 1 one did or the audit could not be made (in words), 2 wrong usage."""
+    options = _parser().parse_args(argv)
+    try:
+        return int(options.command(options))
+    except SapoError as error:
+        print(f"sapo-verify: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sapo-verify", description="Audit a SAPO network. Needs no key and no account."
+    )
+    parser.add_argument("--version", action="version", version=f"sapo-verify {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    words = "fetch one batch by its on-chain index, run the checks, print each with its evidence"
+    batch = commands.add_parser("batch", help=words, description=words[0].upper() + words[1:] + ".")
+    batch.set_defaults(command=_batch)
+    batch.add_argument("index", type=int, help="the batch's position in the chain's list of all batches")
+    batch.add_argument("--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)")
+    batch.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
+    batch.add_argument(
+        "--gateway", action="append", default=[], metavar="MULTIADDR", help="ask here too, after the producer"
+    )
+    batch.add_argument(
+        "--base", type=Path, action="append", default=[], metavar="FOLDER", help="a base's files, for its tokenizer"
+    )
+    batch.add_argument("--allow-private", action="store_true", help="endpoints may be on private addresses (devnets)")
+    batch.add_argument("--json", action="store_true", help="for programs")
+    return parser
+
+
+def _batch(options: argparse.Namespace) -> int:
+    from sapo_verifier.bases import Tokenizer, find_base
+    from sapo_verifier.chain.deployment import Deployment
+    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.checks import check_batch
+    from sapo_verifier.evidence import Audit, facts_of, fetch_batch
+    from sapo_verifier.ipfs import GatewayReader
+    from sapo_verifier.tasks import TaskWorker
+
+    deployment = Deployment.load(options.deployment)
+    reader = ChainReader(options.rpc, deployment)
+    with GatewayReader(options.gateway, allow_private=options.allow_private) as store, TaskWorker() as worker:
+        reader.check()
+        batch = reader.batch_at(options.index)
+        beacon = reader.beacon(batch.round)
+        if beacon is None:
+            raise SapoError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
+        worker.check_versions(deployment.spec)
+        facts = facts_of(deployment, batch, beacon)
+        blocks = fetch_batch(store, deployment.spec, facts, [reader.node_of(batch.node).endpoint])
+        audit = Audit(facts, deployment.spec, blocks, worker, lambda rule: Tokenizer(find_base(rule, options.base)))
+        outcomes = check_batch(audit)
+    reader.close()
+    _print_json(options.index, outcomes) if options.json else _print(options.index, facts.node, facts.round, outcomes)
+    return 1 if any(outcome.status in ("fail", "void") for outcome in outcomes) else 0
+
+
+def _print(index: int, node: str, round_: int, outcomes: "Sequence[Outcome]") -> None:
+    print(f"batch {index}: round {round_}, node {node}")
+    for outcome in outcomes:
+        places = (("slot", outcome.slot), ("completion", outcome.k), ("position", outcome.t))
+        where = ", ".join(f"{name} {value}" for name, value in places if value is not None)
+        print(f"  {outcome.check:10} {outcome.status:8} {outcome.reason}{' at ' + where if where else ''}")
+        for name, value in outcome.evidence.items():
+            print(f"  {'':19} {name}: {value}")
+    print("verdict:", verdict(outcomes))
+
+
+def _print_json(index: int, outcomes: "Sequence[Outcome]") -> None:
+    print(json.dumps({"index": index, "outcomes": list(map(asdict, outcomes)), "verdict": verdict(outcomes)}, indent=1))
+
+
+def verdict(outcomes: "Sequence[Outcome]") -> str:
+    """In words, what the outcomes come to."""
+    statuses = [outcome.status for outcome in outcomes]
+    if "fail" in statuses:
+        return f"the check {outcomes[-1].check} failed"
+    if "void" in statuses:
+        return f"nothing can be said: {outcomes[-1].reason}"
+    unknown = [outcome.check for outcome in outcomes if outcome.status == "unknown"]
+    return "nothing failed" + (f"; not checked here: {', '.join(unknown)}" if unknown else "")

@@ -1,0 +1,9 @@
+"""Errors that a person sees. Each message says what failed, with what, and what to do next."""
+
+
+class SapoError(Exception):
+    """Base of every error that the commands print as a sentence instead of a traceback."""
+
+
+class ObjectError(SapoError):
+    """Bytes that are no valid protocol object (PROTOCOL.md, Encoding and Objects)."""

@@ -1,0 +1,31 @@
+"""Blocks: the stores that fetch and publish them, and the small daemon that keeps and serves them."""
+
+from sapo_verifier.ipfs.endpoints import Endpoint, parse_endpoint
+from sapo_verifier.ipfs.errors import (
+    BlockCorrupt,
+    BlockError,
+    BlockTooLarge,
+    BlockUnavailable,
+    EndpointError,
+    PeerTooSlow,
+    PeerUnreachable,
+    RepoError,
+    StoreFailed,
+)
+from sapo_verifier.ipfs.store import BlockStore, GatewayReader
+
+__all__ = [
+    "BlockCorrupt",
+    "BlockError",
+    "BlockStore",
+    "BlockTooLarge",
+    "BlockUnavailable",
+    "Endpoint",
+    "EndpointError",
+    "GatewayReader",
+    "PeerTooSlow",
+    "PeerUnreachable",
+    "RepoError",
+    "StoreFailed",
+    "parse_endpoint",
+]

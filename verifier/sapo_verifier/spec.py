@@ -1,0 +1,176 @@
+"""The spec: a network's rules as one JSON document, whose digest is in the contract (docs/protocol.md, Spec)."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from sapo_verifier.cid import block_digest
+from sapo_verifier.objects import Digest, Document, Positive
+from sapo_verifier.protocol import MAX_COMPLETIONS, RECORD_BYTES
+from sapo_verifier.tasks import TaskError, check_rule
+
+BLOCK_BYTES = 1 << 20
+COMPACT = "compact"
+COMPACT_MAX_BYTES = 32  # a compact prompt is never longer; see tasks/compact.py
+INSTRUCTION_BYTES = 256  # no instruction text is longer; see tasks/dealing.py
+JSON_BYTES_PER_BYTE = 6  # the worst that JSON makes of one byte of text is "\\u0000"
+GROUP_OVERHEAD_BYTES = 4096  # a group block's other fields, and the quotes and commas between its texts
+
+Amount = Annotated[str, StringConstraints(pattern=r"^0x(0|[1-9a-f][0-9a-f]{0,63})$")]  # wei
+Count16 = Annotated[int, Field(ge=1, lt=2**16)]
+Value = bool | int | str | list[Any] | dict[str, Any]
+
+
+class Rules(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class ChainRules(Rules):
+    """The numbers that the contracts repeat; a node refuses a chain that differs."""
+
+    round_blocks: Annotated[int, Field(ge=2, lt=2**32)]
+    draws: Annotated[int, Field(ge=1, le=32)]  # batches in a stage-1 window
+    min_accepts: Count16
+    min_rejects: Count16
+    exit_rounds: Annotated[int, Field(ge=7, lt=2**16)]  # longer than a round's life
+    bond: Amount
+
+
+class TaskRule(Rules):
+    name: str
+    config: dict[str, Value]
+    weight: Count16
+
+    @model_validator(mode="after")
+    def _decimals_are_decimals(self) -> Self:
+        _check_decimals(self.config)
+        return self
+
+
+class BaseRule(Rules):
+    """A model that policies start from, as every verifier can load it."""
+
+    id: str
+    digest: Digest  # over all its files: bases.digest_of_folder
+    vocab: Positive  # ids from here on are never sampled
+    eos: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=16)]
+    context: Positive  # tokens
+    template: str  # "compact", or a text with {question} and {instruction}
+    max_token_bytes: Positive  # the most that a group block grows by one token: its text's bytes, JSON escapes included
+    max_adapter_bytes: Positive  # of a published policy's safetensors file
+    max_rank: Annotated[int, Field(ge=0)]  # 0: no adapters
+
+    @model_validator(mode="after")
+    def _ends_are_tokens(self) -> Self:
+        if not all(eos < self.vocab for eos in self.eos):
+            raise ValueError(f"base {self.id}: every eos must be below vocab {self.vocab}")
+        return self
+
+    @model_validator(mode="after")
+    def _template_holds_the_question(self) -> Self:
+        questions, instructions = self.template.count("{question}"), self.template.count("{instruction}")
+        if self.template != COMPACT and (questions != 1 or instructions > 1):  # longest_prompt counts each once
+            raise ValueError(
+                f"base {self.id}: a template is {COMPACT!r}, or holds {{question}} once, {{instruction}} at most once"
+            )
+        return self
+
+    def longest_prompt(self, max_prompt_bytes: int) -> int:
+        """Tokens at most, as no tokenizer makes more than one token of a byte; one more for a begin-of-text token."""
+        if self.template == COMPACT:
+            return 1 + COMPACT_MAX_BYTES
+        return 1 + max_prompt_bytes + len(self.template.encode()) + INSTRUCTION_BYTES
+
+
+class Versions(Rules):
+    """What has to agree for two machines to generate the same questions."""
+
+    reasoning_gym: str
+    python: str  # major.minor
+
+
+class Spec(Document):
+    """A network's rules. Valid only if the worst honest group still fits its blocks, its base and its claim word."""
+
+    chain: ChainRules
+    group_size: Count16
+    max_slots: Count16
+    max_new_tokens: Count16
+    max_prompt_bytes: Positive
+    pool_rounds: Count16  # how many rounds back the external pool reaches
+    tasks: Annotated[list[TaskRule], Field(min_length=1)]
+    answer: Literal["tag", "brackets"]
+    versions: Versions
+    bases: Annotated[list[BaseRule], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _everything_fits(self) -> Self:
+        if (count := self.max_slots * self.group_size) > MAX_COMPLETIONS:
+            raise ValueError(f"max_slots · group_size is {count}, more than a claim word's {MAX_COMPLETIONS}")
+        if (size := self.group_size * (4 + RECORD_BYTES * self.max_new_tokens)) > BLOCK_BYTES:
+            raise ValueError(f"a records block could take {size} bytes, more than {BLOCK_BYTES}")
+        for rule in self.tasks:
+            _may_pay(rule)
+        if len({rule.name for rule in self.tasks}) != len(self.tasks):
+            raise ValueError("two task rules name the same dataset; a group block could not say which one it follows")
+        if len({base.id for base in self.bases}) != len(self.bases):
+            raise ValueError("two bases have the same id")
+        for rule in self.tasks:
+            _may_pay(rule)
+        if len({rule.name for rule in self.tasks}) != len(self.tasks):
+            raise ValueError("two task rules have the same dataset; a group block names its rule by the dataset")
+        for base in self.bases:
+            self._base_fits(base)
+        return self
+
+    def _base_fits(self, base: BaseRule) -> None:
+        prompt = base.longest_prompt(self.max_prompt_bytes)
+        if prompt + self.max_new_tokens > base.context:
+            raise ValueError(
+                f"base {base.id}: the longest prompt ({prompt} tokens) and {self.max_new_tokens} new tokens "
+                f"do not fit its context of {base.context}"
+            )
+        completion = self.max_new_tokens * base.max_token_bytes
+        worst = self.group_size * completion + JSON_BYTES_PER_BYTE * prompt + GROUP_OVERHEAD_BYTES
+        if worst > BLOCK_BYTES:
+            raise ValueError(f"base {base.id}: a group block could take {worst} bytes, more than {BLOCK_BYTES}")
+
+    def digest(self) -> bytes:
+        """sha2-256 of the canonical bytes: the spec's address, and what the contract holds."""
+        return block_digest(self.encode())
+
+    def base(self, base_id: str) -> BaseRule | None:
+        return next((base for base in self.bases if base.id == base_id), None)
+
+
+_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+
+
+def _check_decimals(value: Any) -> None:
+    if isinstance(value, dict) and set(value) == {"decimal"}:
+        if not isinstance(text := value["decimal"], str) or not _DECIMAL.fullmatch(text):
+            raise ValueError(f'{text!r} is no decimal; write it as {{"decimal": "0.5"}}')
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_decimals(item)
+
+
+def _may_pay(rule: TaskRule) -> None:
+    try:
+        check_rule(rule.name, rule.config)
+    except TaskError as error:
+        raise ValueError(str(error)) from error
+
+
+def task_config(rule: TaskRule) -> dict[str, Any]:
+    """The configuration as the dataset takes it: {"decimal": "0.5"} becomes 0.5."""
+    return {key: _plain(value) for key, value in rule.config.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"decimal"}:
+        return float(value["decimal"])
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value

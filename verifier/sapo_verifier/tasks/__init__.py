@@ -1,0 +1,38 @@
+"""Tasks: dealt by the beacon, generated and scored in one worker process, rendered into prompts. No heavy imports."""
+
+from sapo_verifier.tasks.catalogue import (
+    CATALOGUE,
+    NOT_PAYABLE,
+    PAPER_DATASETS,
+    PAPER_TASKS,
+    POCKET_TASKS,
+    check_rule,
+)
+from sapo_verifier.tasks.compact import COMPACT_ALPHABET, COMPACT_MAX_BYTES, compact_answer, compact_prompt
+from sapo_verifier.tasks.dealing import deal, instruction, render
+from sapo_verifier.tasks.rewards import MAX_ANSWER_BYTES, extract, rewards
+from sapo_verifier.tasks.task import GeneratorError, Task, TaskError
+from sapo_verifier.tasks.worker import TaskWorker
+
+__all__ = [
+    "CATALOGUE",
+    "COMPACT_ALPHABET",
+    "COMPACT_MAX_BYTES",
+    "MAX_ANSWER_BYTES",
+    "NOT_PAYABLE",
+    "PAPER_DATASETS",
+    "PAPER_TASKS",
+    "POCKET_TASKS",
+    "GeneratorError",
+    "Task",
+    "TaskError",
+    "TaskWorker",
+    "check_rule",
+    "compact_answer",
+    "compact_prompt",
+    "deal",
+    "extract",
+    "instruction",
+    "render",
+    "rewards",
+]

@@ -1,0 +1,236 @@
+"""One subprocess that generates and scores: the library's code and a peer's answers never meet this process.
+
+It runs with PYTHONHASHSEED=0 and a minimal environment and speaks JSON lines over pipes (child.py is the other end).
+The limit on a request is kept here: a child that is late is killed, and the next request starts another one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self
+
+from sapo_verifier.errors import SapoError
+from sapo_verifier.tasks.catalogue import check_rule
+from sapo_verifier.tasks.task import GeneratorError, TaskError
+
+if TYPE_CHECKING:
+    from sapo_verifier.spec import Spec
+
+START_SECONDS = 120.0  # importing the library takes 1 s; a busy machine gets all the time it may need
+CLOSE_SECONDS = 2.0
+MAX_RESTARTS = 2  # per call of scores(): then the machine, not an answer, is the trouble
+MAX_REPLY_BYTES = 16 << 20
+CHILD = "sapo_verifier.tasks.child"
+
+log = logging.getLogger(__name__)
+
+
+class _LostError(Exception):
+    """The child gave no reply: too late, or dead."""
+
+
+class TaskWorker:
+    """A context manager around the subprocess, which the first request starts. Safe to share between threads."""
+
+    def __init__(self, *, timeout: float = 10.0) -> None:
+        """`timeout`: seconds for one question or one score."""
+        if timeout <= 0:
+            raise ValueError(f"timeout is {timeout} s; it must be positive")
+        self.timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._versions: dict[str, str] = {}
+        self._buffer = b""
+        self._lock = RLock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The subprocess's id, None where none runs."""
+        return self._process.pid if self._process else None
+
+    def entry(self, dataset: str, config: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """`create_dataset(dataset, seed=seed, size=1, **config)[0]` as question, answer and metadata (JSON values).
+
+        `config` may hold decimals as the spec writes them. Raises GeneratorError if the library raised, TaskError if
+        the dataset may not pay or the subprocess gave no result in time.
+        """
+        check_rule(dataset, config)
+        with self._lock:
+            try:
+                reply = self._ask("entry", dataset, config, seed)
+            except _LostError as lost:
+                raise TaskError(f"no question from dataset {dataset!r} with seed {seed}: {lost}; try again") from lost
+        if "error" in reply:
+            raise GeneratorError(f"dataset {dataset!r} cannot generate seed {seed}: {reply['error']}")
+        return {key: reply[key] for key in ("question", "answer", "metadata")}
+
+    def scores(self, dataset: str, config: Mapping[str, Any], seed: int, answers: list[str]) -> list[float | None]:
+        """The scorer's number for each answer; None where it raised or gave none in time: not known, never wrong.
+
+        After more than two lost subprocesses in one call the remaining answers are None too. Raises as entry().
+        """
+        check_rule(dataset, config)
+        scores: list[float | None] = []
+        lost_children = 0
+        with self._lock:
+            if answers:
+                self.entry(dataset, config, seed)
+            for position, answer in enumerate(answers):
+                if lost_children > MAX_RESTARTS:
+                    scores.append(None)
+                    continue
+                try:
+                    reply = self._ask("score", dataset, config, seed, answer)
+                except _LostError as lost:
+                    lost_children += 1
+                    reply = {"score": None, "error": str(lost)}
+                if "error" in reply:
+                    log.warning("no score: dataset=%s seed=%d position=%d %s", dataset, seed, position, reply["error"])
+                scores.append(reply["score"])
+        return scores
+
+    def check_versions(self, spec: Spec) -> None:
+        """Refuse a machine on which the questions could differ.
+
+        Raises SapoError if reasoning_gym or Python (major.minor) is not the spec's, or the subprocess does not start.
+        """
+        with self._lock:
+            try:
+                self._start()
+            except _LostError as lost:
+                raise TaskError(
+                    f"the task worker does not start: {lost}; run it by hand: python -m {CHILD} 1"
+                ) from lost
+            have = self._versions
+        wanted = {"reasoning_gym": spec.versions.reasoning_gym, "python": spec.versions.python}
+        for name, version in wanted.items():
+            if have[name] != version:
+                raise SapoError(
+                    f"this network needs {name} {version} and this machine has {have[name]}: tasks would differ; "
+                    f"install {name} {version}"
+                )
+
+    def close(self) -> None:
+        """End the subprocess; a later request would start another one."""
+        with self._lock:
+            process, self._process = self._process, None
+            if process is None:
+                return
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.close()  # the child ends by itself
+            try:
+                process.wait(CLOSE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+
+    def _ask(
+        self, command: str, dataset: str, config: Mapping[str, Any], seed: int, answer: str | None = None
+    ) -> dict[str, Any]:
+        """One request, one reply. Raises _LostError, and leaves no child behind whose reply could come later."""
+        self._start()
+        request = {"do": command, "dataset": dataset, "config": dict(config), "seed": seed, "answer": answer}
+        try:
+            deadline = time.monotonic() + self.timeout
+            self._send(json.dumps(request).encode() + b"\n", deadline)
+            return self._receive(deadline)
+        except BaseException:  # Ctrl-C too: a reply that is still to come would answer the next request
+            self._kill()
+            raise
+
+    def _start(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._kill()
+        self._buffer = b""
+        source = str(Path(__file__).resolve().parents[2])
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-s", "-W", "ignore", "-m", CHILD, str(self.timeout)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            env={
+                "PYTHONHASHSEED": "0",
+                "PYTHONPATH": source,
+                "LC_ALL": "C.UTF-8",
+                "TZ": "UTC",
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+            },
+        )
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        try:
+            self._versions = self._receive(time.monotonic() + START_SECONDS)
+        except BaseException:
+            self._kill()
+            raise
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        pipe = self._process.stdin.fileno()
+        while data:
+            self._wait(pipe, select.POLLOUT, deadline)
+            try:
+                data = data[os.write(pipe, data) :]
+            except BrokenPipeError as error:
+                raise _LostError(self._ending()) from error
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        pipe = self._process.stdout.fileno()
+        while b"\n" not in self._buffer:
+            if len(self._buffer) > MAX_REPLY_BYTES:
+                raise _LostError(f"its reply is beyond {MAX_REPLY_BYTES} bytes")
+            self._wait(pipe, select.POLLIN, deadline)
+            data = os.read(pipe, 1 << 16)
+            if not data:
+                raise _LostError(self._ending())
+            self._buffer += data
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _wait(self, pipe: int, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(pipe, event)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise _LostError(f"the task worker gave no reply within {self.timeout:g} s and was stopped")
+
+    def _ending(self) -> str:
+        """How the child died: its exit code, or minus the signal."""
+        assert self._process is not None
+        try:
+            code = self._process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "the task worker closed its pipe"
+        return f"the task worker ended with code {code}"
