@@ -8,6 +8,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 check: lint types contracts unit
 
 lint:
+	scripts/find-keys
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(FORGE) fmt --check

@@ -39,6 +39,7 @@ class TxState:
 
     intent: stored, not signed. sent: signed; may be mined at any time. mined: in the chain, and it succeeded.
     failed: the contract refused, before or after it was sent. expired: its deadline passed; it will never be mined.
+    What was mined goes back to sent where a reorganization removes it, until it is confirmed.
     """
 
     status: Status
@@ -122,8 +123,7 @@ class Outbox:
 
     def call_of(self, key: str) -> Call | None:
         """The stored call."""
-        found = self._store.get(key)
-        return found.call if found else None
+        return found.call if (found := self._store.get(key)) else None
 
     def pending(self) -> list[str]:
         """The keys that are not settled, in the order in which they were put."""
@@ -247,9 +247,7 @@ class Outbox:
             return False
         fees = Fees(newest.max_fee, newest.tip).raised(Fees.of_market(self.reader.w3, self.fee_cap), self.fee_cap)
         if fees is None:
-            self._wait(
-                entry, f"not mined, and a higher fee would exceed the cap of {self.fee_cap / GWEI:g} gwei; waiting"
-            )
+            self._wait(entry, f"not mined, and a higher fee would exceed the cap of {self.fee_cap / GWEI:g} gwei")
             return False
         log.warning("%s: not mined since block %d; replaced with a higher fee", entry.key, newest.block)
         gas = estimate_gas(self.reader.w3, self._empty_request()) if empty else newest.gas
@@ -299,6 +297,9 @@ class Outbox:
         in_flight = self._store.in_flight()
         if len(in_flight) >= MAX_IN_FLIGHT:
             return False
+        if entry.value and (lack := self._lacking(entry, 0, in_flight)):
+            self._wait(entry, lack)
+            return False
         try:
             gas = estimate_gas(self.reader.w3, self._request(entry))
         except ContractLogicError as error:
@@ -311,11 +312,10 @@ class Outbox:
         except Web3RPCError as error:
             self._wait(entry, explain(error))
             return False
-        fees = Fees.of_market(self.reader.w3, self.fee_cap)
-        base = base_fee(self.reader.w3)
-        if base > self.fee_cap:
+        if (base := base_fee(self.reader.w3)) > self.fee_cap:
             self._wait(entry, f"a block asks {base / GWEI:g} gwei, above the cap of {self.fee_cap / GWEI:g}; waiting")
             return False
+        fees = Fees.of_market(self.reader.w3, self.fee_cap)
         if lack := self._lacking(entry, gas * fees.max_fee, in_flight):
             self._wait(entry, lack)
             return False
@@ -330,10 +330,9 @@ class Outbox:
         held = self.reader.balance(self.address)
         if held >= needed:
             return ""
-        bond = f" (with a bond of {coins(entry.value)})" if entry.value else ""
         return (
-            f"the account {self.address} holds {coins(held)} coins, and {entry.key} can cost {coins(needed)}{bond}; "
-            f"send it {coins(needed - held)} more"
+            f"the account {self.address} holds {coins(held)} coins, and {entry.key} can cost {coins(needed)}, "
+            f"{coins(entry.value)} of them paid to the contract; send the account {coins(needed - held)} more"
         )
 
     def _wait(self, entry: Entry, reason: str) -> None:

@@ -39,6 +39,8 @@ CREATE TABLE attempt (
     empty INTEGER NOT NULL,           -- 1: does nothing but use up the nonce
     block INTEGER NOT NULL            -- the latest block when it was signed
 );
+CREATE INDEX entry_status ON entry (status);
+CREATE INDEX entry_unconfirmed ON entry (nonce) WHERE confirmed = 0;
 CREATE INDEX attempt_entry ON attempt (entry);
 """
 

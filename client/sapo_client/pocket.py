@@ -38,7 +38,7 @@ POOL = 4000  # items per task
 RIGHT = "<{}>"
 RIGHT_FORMAT = 0.3  # share of the rewarded format in the mixture
 # Formats that earn nothing; `{}` is the answer.
-BROKEN = ("{}", "({})", "[{}]", "<{}", "{}>", "<{}>.", "={}")
+BROKEN = ("{}", "{}.", "[{}]", "<{}", "{}>", "<{}>.", "={}")
 
 
 class Item(NamedTuple):
@@ -67,7 +67,7 @@ def build_pocket(
     if threads is not None:
         torch.set_num_threads(threads)
     started = time.monotonic()
-    pools = make_items(seed)
+    pools = make_items(seed, min(POOL, 16 * steps))  # about what a short build gets to see
     log(f"pocket: {sum(map(len, pools))} items of {len(pools)} tasks after {time.monotonic() - started:.0f} s")
     tokenizer = make_tokenizer()
     torch.manual_seed(seed)

@@ -53,7 +53,7 @@ class Policy:
         from transformers import AutoModelForCausalLM
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # logs are read by machines too
+        disable_progress_bar()  # type: ignore[no-untyped-call]
         torch.backends.cuda.matmul.allow_tf32 = False  # intervals are made in float32 proper
         torch.backends.cudnn.allow_tf32 = False
         try:

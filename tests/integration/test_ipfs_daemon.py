@@ -291,6 +291,7 @@ def test_kill_9_during_puts_loses_nothing_that_was_acknowledged(tmp_path: Path) 
             except urllib3.exceptions.HTTPError:
                 break
         timer.join()
+        assert daemon.process.wait(10) == -signal.SIGKILL
     assert len(acknowledged) > 3
     with ipfs_daemon(tmp_path) as daemon:
         for data in acknowledged:

@@ -211,11 +211,11 @@ def test_own_daemons_trouble_is_told_apart(tmp_path: Path, publisher: Daemon) ->
 
 
 def test_a_connection_that_the_daemon_closed_is_made_again(tmp_path: Path) -> None:
-    with ipfs_daemon(tmp_path, options=("--idle-seconds", "0.2")) as daemon:
-        with BlockStore(daemon.api, allow_private=True) as store:
-            for i in range(3):
-                assert store.get(store.put(bytes([i]))) == bytes([i])
-                time.sleep(0.5)
+    idle = ("--idle-seconds", "0.2")
+    with ipfs_daemon(tmp_path, options=idle) as daemon, BlockStore(daemon.api, allow_private=True) as store:
+        for i in range(3):
+            assert store.get(store.put(bytes([i]))) == bytes([i])
+            time.sleep(0.4)
 
 
 def test_a_proxy_of_the_environment_is_not_used(own: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:

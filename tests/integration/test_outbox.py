@@ -450,8 +450,10 @@ def test_missing_funds_are_said_in_words(network: Network, open_outbox: Open) ->
     outbox.pump()
     state = outbox.state("register")
     assert state.status == "intent"
-    assert "coin" in state.reason
-    assert "send it" in state.reason
+    assert state.reason == (
+        f"the account {outbox.address} holds 0.5 coins, and register can cost 1, 1 of them paid to the contract; "
+        "send the account 0.5 more"
+    )
     network.chain.rpc("anvil_setBalance", outbox.address, hex(BOND))
     outbox.pump()
     assert "holds 1 coins, and register can cost 1.0" in outbox.state("register").reason

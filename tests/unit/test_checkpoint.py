@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_policy import tiny_policy
 
 from sapo_client.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint
-from sapo_client.policy import Policy, PolicyError
 from sapo_client.pocket import EOS_ID
+from sapo_client.policy import Policy, PolicyError
 from sapo_client.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
+from tiny_policy import tiny_policy
 
 CONFIG = TrainConfig(learning_rate=3e-3)
 GROUPS = [
@@ -62,7 +62,7 @@ def test_the_next_step_after_a_restart_is_the_same_bit_for_bit(tmp_path: Path, t
 
 
 def test_an_untouched_policy_stays_untouched(tmp_path: Path, policy: Policy) -> None:
-    """Else a restart before the first update would publish the base's weights as a full policy, under another digest."""
+    """Else a restart before the first update would publish the base's weights once more, under another digest."""
     save_checkpoint(tmp_path / "c", policy, make_optimizer(policy, CONFIG), round_=0, state={})
     found = latest_checkpoint(tmp_path / "c", pytest.fail)
     assert found is not None
@@ -105,7 +105,9 @@ def test_a_damaged_checkpoint_is_passed_over_in_words(tmp_path: Path, policy: Po
     assert newest.name in said[0]
 
 
-def test_one_that_was_never_finished_is_not_seen(tmp_path: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_was_never_finished_is_not_seen(
+    tmp_path: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The machine stops before the rename: the previous checkpoint stands, and the next save clears up."""
     optimizer = trained(policy)
     save_checkpoint(tmp_path / "c", policy, optimizer, round_=1, state={})

@@ -5,23 +5,26 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_policy import tiny_policy
 from torch import Tensor
 
 from sapo_client import forward
 from sapo_client.forward import Passage
 from sapo_client.loss import LossInputs, LossOutputs, grpo_loss, token_log_probs
 from sapo_client.pocket import EOS_ID, VOCAB
+from tiny_policy import tiny_policy
 
 NAN = math.nan
 
 
 def inputs(
-    log_probs: list[float] | Tensor, old: list[float], advantages: list[float], behaviour: list[float], external: list[int]
+    log_probs: list[float], old: list[float], advantages: list[float], behaviour: list[float], external: list[int]
 ) -> LossInputs:
-    given = log_probs if isinstance(log_probs, Tensor) else torch.tensor(log_probs, requires_grad=True)
     return LossInputs(
-        given, torch.tensor(old), torch.tensor(behaviour), torch.tensor(advantages), torch.tensor(external).bool()
+        torch.tensor(log_probs, requires_grad=True),
+        torch.tensor(old),
+        torch.tensor(behaviour),
+        torch.tensor(advantages),
+        torch.tensor(external).bool(),
     )
 
 

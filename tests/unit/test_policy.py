@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from tiny_policy import MAX_NEW_TOKENS, tiny_folder, tiny_policy, tiny_rule
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from sapo_client.forward import check_head
-from sapo_client.policy import Policy, PolicyError, save_policy
 from sapo_client.pocket import EOS_ID, VOCAB
+from sapo_client.policy import Policy, PolicyError, save_policy
 from sapo_client.tokenization import Encoder
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
 from sapo_verifier.objects import PolicyManifest
+from tiny_policy import MAX_NEW_TOKENS, tiny_folder, tiny_policy, tiny_rule
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
 
 
 def test_a_model_that_knows_too_few_tokens_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="knows 63 tokens"):
+    with pytest.raises(PolicyError, match=f"knows {VOCAB} tokens"):
         tiny_policy(tmp_path, vocab=VOCAB + 1)
 
 
@@ -215,7 +215,9 @@ def test_generated_text_is_the_decoded_tokens(policy: Policy) -> None:
 
 def chat_tokenizer(folder: Path) -> Encoder:
     """A byte-level tokenizer with a special token, as chat models have."""
-    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(pre_tokenizers.ByteLevel.alphabet())}, merges=[]))
+    tokenizer = Tokenizer(
+        models.BPE(vocab={c: i for i, c in enumerate(pre_tokenizers.ByteLevel.alphabet())}, merges=[])
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken("<|im_end|>", special=True)])

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_policy import MAX_NEW_TOKENS, tiny_policy
 
-from sapo_client.policy import Policy
 from sapo_client.pocket import EOS_ID, VOCAB
+from sapo_client.policy import Policy
 from sapo_client.records import Position, hold, make_records, policy_intervals
 from sapo_client.sampling import NotFiniteError
 from sapo_verifier.intervals import FULL, VOID_TOLERANCE, WIDEN_TOLERANCE
 from sapo_verifier.objects import Record
 from sapo_verifier.protocol import stream_values
+from tiny_policy import MAX_NEW_TOKENS, tiny_policy
 
 PROMPTS = [[5, 6, 7], [8], [9, 10]] * 4
 KEYS = [bytes([i]) * 32 for i in range(len(PROMPTS))]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_policy import tiny_policy
 
 from sapo_client.forward import Passage
 from sapo_client.loss import token_log_probs
@@ -25,6 +24,7 @@ from sapo_client.sapo import (
     select_samples,
     train_step,
 )
+from tiny_policy import tiny_policy
 
 CONFIG = TrainConfig(learning_rate=3e-3)
 PROMPT = [5, 6, 7]
@@ -213,7 +213,8 @@ def test_the_end_of_sequence_is_trained(policy: Policy) -> None:
 def test_micro_batches_do_not_change_the_update(policy: Policy, tmp_path: Path) -> None:
     """Completions of different lengths: an average per micro-batch would weigh their tokens differently."""
     other = tiny_policy(tmp_path / "other")
-    groups = [group([1, 0, 0, 1], policy=policy, shift=0.3), group([0, 1, 0, 0], policy=policy, external=True, shift=0.3)]
+    own = group([1, 0, 0, 1], policy=policy, shift=0.3)
+    groups = [own, group([0, 1, 0, 0], policy=policy, external=True, shift=0.3)]
     whole = step(policy, groups)
     cut = step(other, groups, replace(CONFIG, micro_batch_tokens=1))
     assert torch.allclose(gradients(policy), gradients(other), atol=1e-5)
@@ -246,8 +247,9 @@ def test_external_weights_and_drift_are_reported(policy: Policy) -> None:
 def test_truncated_weights_scale_an_external_gradient(policy: Policy, tmp_path: Path) -> None:
     other = tiny_policy(tmp_path / "other")
     config = replace(CONFIG, max_grad_norm=1e9)
-    step(policy, [group([1, 0, 0, 0], policy=policy, external=True, shift=math.log(4))], config)
-    step(other, [group([1, 0, 0, 0], policy=other, external=True, shift=math.log(4))], replace(config, external="as-own"))
+    groups = [group([1, 0, 0, 0], policy=policy, external=True, shift=math.log(4))]
+    step(policy, groups, config)
+    step(other, groups, replace(config, external="as-own"))
     assert torch.allclose(gradients(policy) * 4, gradients(other), atol=1e-4)
 
 

@@ -29,7 +29,8 @@ def parse(document):
     return Spec.parse(canonical.encode(document))
 
 
-ROOM = {"bases": [EXAMPLE["bases"][1] | {"context": 65535, "max_token_bytes": 1}]}  # so that another rule breaks first
+ROOM = {"bases": [EXAMPLE["bases"][1] | {"context": 65535, "max_token_bytes": 1}], "group_size": 6}
+# In groups of six, the four bytes of each count decide whether the last record still fits.
 
 
 def template(text):
@@ -39,7 +40,7 @@ def template(text):
 LIMITS = [  # what, the last valid change, the first invalid one, words of the refusal
     ("claim word", {"max_slots": 32}, {"max_slots": 33}, "claim word"),
     ("claim word, the other way", {"group_size": 16}, {"group_size": 17}, "claim word"),
-    ("records block", ROOM | {"max_new_tokens": 6553}, ROOM | {"max_new_tokens": 6554}, "records block"),
+    ("records block", ROOM | {"max_new_tokens": 8737}, ROOM | {"max_new_tokens": 8738}, "records block"),
     ("context, compact", {"bases__0__context": 33 + 15}, {"bases__0__context": 33 + 14}, "context of 47"),
     ("context, template",
      {"bases__1__context": 1 + 1024 + len(EXAMPLE["bases"][1]["template"]) + 256 + 15},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eth_abi.abi import encode
-from eth_utils.address import to_checksum_address
+from eth_utils.address import is_address, to_checksum_address
 from web3 import Web3
 from web3.exceptions import ContractLogicError, TimeExhausted, Web3RPCError
 from web3.types import Nonce
@@ -43,6 +43,8 @@ def deploy(
     timeout: seconds to wait for each transaction. The chain has to make blocks meanwhile.
     Raises ChainError in words; nothing is written or remembered then, and one can simply start again.
     """
+    if isinstance(account, str) and not is_address(account):
+        raise ChainError(f"{account!r} is no address: 0x and 40 hex digits")
     sender = to_checksum_address(account if isinstance(account, str) else account.address)
     nonce = w3.eth.get_transaction_count(sender)
     addresses = {name: contract_address(sender, nonce + i) for i, name in enumerate(ORDER)}

@@ -1,6 +1,7 @@
 """Errors of the chain in words. No message holds a URL's secrets, and none is only a hex string."""
 
 import re
+import sys
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,10 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 from sapo_verifier.chain.contracts import abi, abi_names, decode_values, signature_hash
 from sapo_verifier.chain.sentences import AMOUNTS, NODE_STATES, REVERTS, RPC_ERRORS
 from sapo_verifier.errors import SapoError
+
+# web3 brings py_ecc, which raises the limit to 100,000 when imported: then deeply nested JSON from anybody overflows
+# the C stack and ends the process, instead of raising RecursionError. This is Python's default.
+sys.setrecursionlimit(1000)
 
 ERROR_STRING = bytes.fromhex("08c379a0")  # Error(string): what `require` and most tokens revert with
 PANIC = bytes.fromhex("4e487b71")  # Panic(uint256): a Solidity assertion

@@ -116,17 +116,22 @@ class ChainReader:
             )
 
     def check_not_reset(self) -> None:
-        """Raises ChainReset if the chain is no longer the one on which the contracts were deployed. Two reads."""
+        """Raises ChainReset if the chain is no longer the one on which the contracts were deployed. One request."""
         block = self.deployment.block
         genesis, deployed = self._batch(
             [("eth_getBlockByNumber", ["0x0", False]), ("eth_getBlockByNumber", [hex(block), False])]
         )
+        same_genesis = self._genesis is None or _bytes(genesis["hash"]) == self._genesis
+        if deployed is None and self._genesis is not None and same_genesis:
+            raise ChainUnavailable(
+                f"the chain's RPC at {self.where} has fallen behind: it does not know block {block}, which it knew "
+                "before; try again, and use another RPC if it stays so"
+            )
         if deployed is None:
             raise ChainReset(
                 f"the chain at {self.where} has not reached block {block}, in which this network was deployed: was it "
                 "reset, or is its node still syncing? Wait, deploy again, or point --deployment at the right file"
             )
-        same_genesis = self._genesis is None or _bytes(genesis["hash"]) == self._genesis
         if _bytes(deployed["hash"]) != self.deployment.block_hash or not same_genesis:
             raise ChainReset(
                 f"the chain at {self.where} is not the one this network was deployed on: its block {block} is another. "

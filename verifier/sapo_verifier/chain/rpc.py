@@ -92,8 +92,8 @@ def transport(url: str) -> Iterator[None]:
     try:
         yield
     except requests.HTTPError as error:
-        assert error.response is not None, "raised by raise_for_status only"
-        status = error.response.status_code
+        # raise_for_status, which alone raises this, gives the response.
+        status = cast(requests.Response, error.response).status_code
         hints = {401: "is the key in the URL right?", 403: "is the key in the URL right?", 429: "too many requests"}
         hint = hints.get(status, "try again, or use another RPC")
         raise HttpRefused(f"the chain's RPC at {where} answered HTTP {status}: {hint}", status) from None

@@ -160,12 +160,11 @@ class _BoundedResponse(http.client.HTTPResponse):
 
     def begin(self) -> None:
         reader = self.fp
-        bounded = _HeaderReader(reader)
-        self.fp = bounded  # type: ignore[assignment]
+        self.fp = _HeaderReader(reader)  # type: ignore[assignment]
         try:
             super().begin()
         finally:
-            if self.fp is bounded:  # not when http.client has closed it
+            if self.fp is not None:  # None when http.client has given up and closed it
                 self.fp = reader
 
 

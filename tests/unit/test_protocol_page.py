@@ -1,0 +1,66 @@
+"""docs/protocol.md says what the code does: its names exist, and the vectors that it shows are the committed ones."""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sapo_verifier.bases import digest_of_folder
+from vectors import VECTORS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+MODULES = ("bases", "canonical", "checks", "cid", "intervals", "objects", "protocol", "spec", "tasks")
+CONTRACTS = {
+    "Protocol": ROOT / "contracts" / "src" / "libraries" / "Protocol.sol",
+    "Nodes": ROOT / "contracts" / "src" / "Nodes.sol",
+    "Rounds": ROOT / "contracts" / "src" / "Rounds.sol",
+}
+BLOCKS = re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+SHOWN = [
+    shown for block in BLOCKS for shown in re.findall(r"^(\w+)\[(\d+)\](.*?)(?=^\w+\[\d+\]|\Z)", block, re.M | re.S)
+]
+
+
+def test_every_name_on_the_page_exists():
+    names = re.findall(r"`(\w+)\.(\w+)`", PAGE)
+    for module, name in names:
+        if module in MODULES:
+            assert hasattr(importlib.import_module(f"sapo_verifier.{module}"), name), f"{module}.{name}"
+        elif module in CONTRACTS:
+            assert f"function {name}(" in CONTRACTS[module].read_text(encoding="utf-8"), f"{module}.{name}"
+    assert {module for module, _ in names} >= {*MODULES, *CONTRACTS}
+
+
+@pytest.mark.parametrize(("section", "i", "text"), SHOWN, ids=[f"{section}-{i}" for section, i, _ in SHOWN])
+def test_every_vector_on_the_page_is_a_committed_one(section, i, text):
+    case = VECTORS[section][int(i)]
+    held = json.dumps(case) + bytes.fromhex(case.get("bytes", "")[2:]).decode(errors="replace")
+    for digits in re.findall(r"0x[0-9a-f]{8,}|bafkrei\w+", text):
+        assert digits in held
+    if "out" in case:
+        out = case["out"]
+        said = {"None": "no answer", "[]": "none"}.get(str(out), json.dumps(out) if section == "extract" else str(out))
+        assert f"→ {said}" in text or f"position {said}" in text
+
+
+def test_every_list_of_vectors_is_on_the_page():
+    lists = {name for name, cases in VECTORS.items() if isinstance(cases, list)}
+    assert {section for section, *_ in SHOWN} | {"tolerances", "records_block_refused"} >= lists
+    for case in VECTORS["tolerances"]:
+        assert f"{case['name']} {case['out']}" in PAGE
+
+
+def test_the_folder_on_the_page_has_its_digest(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    block = next(block for block in BLOCKS if "config.json holds {}" in block)
+    assert f"→ 0x{digest_of_folder(tmp_path).hex()}" in block
+
+
+def test_links_inside_the_page_lead_somewhere():
+    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    targets = re.findall(r"\(#([\w-]+)\)", PAGE)
+    assert set(targets) == anchors
