@@ -39,30 +39,25 @@ class Checkpoint:
     round: int
     state: dict[str, Any]  # what the caller saved with it, as JSON
     untouched: bool  # the weights are the base's own
-    hyperparameters: list[dict[str, Any]]  # the optimizer's, one per parameter group
 
     def restore(self, policy: Policy, optimizer: torch.optim.Optimizer) -> None:
         """Put weights, optimizer and torch's random state back: the next step is the one that would have followed.
 
-        Raises CheckpointError or PolicyError if it was made with another base or optimizer.
+        The optimizer's settings, such as its learning rate, stay those that it was made with.
+        Raises CheckpointError or PolicyError, before the optimizer changes, if another base or optimizer was saved.
         """
-        policy.load_weights((self.folder / _WEIGHTS).read_bytes())
-        policy.untouched = self.untouched
-        groups = optimizer.param_groups
         tensors = safetensors.torch.load_file(self.folder / _OPTIMIZER)
-        count = sum(len(group["params"]) for group in groups)
-        if len(groups) != len(self.hyperparameters) or any(int(name.split(".")[0]) >= count for name in tensors):
-            raise CheckpointError(f"{self.folder} was made with other parameters; start from the base in a new folder")
+        described = optimizer.state_dict()["param_groups"]
+        known = {number for group in described for number in group["params"]}
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in tensors.items():
             number, key = name.split(".", 1)
             state.setdefault(int(number), {})[key] = tensor
-        described = optimizer.state_dict()["param_groups"]
-        saved = [
-            {**group, **{key: _from_json(value) for key, value in values.items()}}
-            for group, values in zip(described, self.hyperparameters, strict=True)
-        ]
-        optimizer.load_state_dict({"state": state, "param_groups": saved})
+        if not state.keys() <= known:
+            raise CheckpointError(f"{self.folder} was made with other parameters; start from the base in a new folder")
+        policy.load_weights((self.folder / _WEIGHTS).read_bytes())
+        policy.untouched = self.untouched
+        optimizer.load_state_dict({"state": state, "param_groups": described})
         rng = safetensors.torch.load_file(self.folder / _RNG)
         torch.set_rng_state(rng["cpu"])
         if "cuda" in rng and torch.cuda.is_available():
@@ -86,13 +81,13 @@ def _save(
     root: Path, policy: Policy, optimizer: torch.optim.Optimizer, round_: int, state: dict[str, Any], keep: int
 ) -> Path:
     root.mkdir(parents=True, exist_ok=True)
+    for left_over in root.glob(f"{_ASIDE}*"):  # of a writer that was stopped; a node has only one
+        shutil.rmtree(left_over)
     aside = root / f"{_ASIDE}{os.getpid()}"
-    shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
-    optimizer_state = optimizer.state_dict()
     tensors = {
         f"{number}.{key}": value.detach().cpu().contiguous()
-        for number, values in optimizer_state["state"].items()
+        for number, values in optimizer.state_dict()["state"].items()
         for key, value in values.items()
     }
     rng = {"cpu": torch.get_rng_state()}
@@ -107,9 +102,6 @@ def _save(
         "v": 1,
         "round": round_,
         "untouched": policy.untouched,
-        "optimizer": [
-            {key: value for key, value in group.items() if key != "params"} for group in optimizer_state["param_groups"]
-        ],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         "state": state,
     }
@@ -157,7 +149,6 @@ def _read(folder: Path) -> Checkpoint | str:
             int(described["round"]),
             dict(described["state"]),
             bool(described["untouched"]),
-            list(described["optimizer"]),
         )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         return f"{type(error).__name__}: {error}"
@@ -166,11 +157,6 @@ def _read(folder: Path) -> Checkpoint | str:
 def _folders(root: Path) -> list[Path]:
     """Checkpoint folders, the newest first."""
     return sorted((path for path in root.glob(f"{_PREFIX}*") if path.is_dir()), reverse=True)
-
-
-def _from_json(value: Any) -> Any:
-    """JSON has no tuples; Adam's betas are one."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _write(path: Path, data: bytes) -> None:

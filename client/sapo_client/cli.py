@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     run = _add(commands, "run", "run the node until it is told to stop", _run)
     _password_option(run)
     run.add_argument("--register", action="store_true", help="lock the bond if the node is not registered yet")
+    _add_train(commands)
     status = _add(commands, "status", "what the node is doing; exit status 1 if it is unhealthy", _status)
     status.add_argument("--json", action="store_true", help="for programs")
     commands.add_parser("ipfs", help="the embedded IPFS daemon by itself", add_help=False)
@@ -63,6 +64,18 @@ def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     init.add_argument("--threads", type=int, default=0, help="CPU threads; 0: torch's own choice (%(default)s)")
     init.add_argument("--poll-seconds", type=float, default=2.0, help="how often to ask the chain (%(default)s)")
     init.add_argument("--light-key", action="store_true", help="fast and weak key derivation: devnets only")
+
+
+def _add_train(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    train = _add(commands, "train", "train alone: no chain, no IPFS, no peers", _train)
+    train.add_argument("--silo", action="store_true", required=True, help="say that you mean it")
+    train.add_argument("--policy", type=Path, required=True, metavar="FOLDER", help="the model to train")
+    train.add_argument("--spec", type=Path, metavar="FILE", help="a network's rules (those of the pocket policy)")
+    train.add_argument("--base", default="pocket", help="the model's id in the spec (%(default)s)")
+    train.add_argument("--rounds", type=int, default=100, help="in all, earlier runs included (%(default)s)")
+    train.add_argument("--i", type=int, default=8, help="groups per round (%(default)s)")
+    train.add_argument("--seed", type=int, default=0, help="(%(default)s)")
+    train.add_argument("--threads", type=int, default=0, help="CPU threads; 0: torch's own choice (%(default)s)")
 
 
 def _add(
@@ -113,11 +126,31 @@ def _run(options: argparse.Namespace) -> int:
     try:
         from sapo_client.start import run
     except ModuleNotFoundError as error:
-        raise SapoError(
-            f"this installation has no {error.name}: a node needs `pip install sapo-network[node]`"
-        ) from error
+        raise _node_extra_missing(error) from error
     run(options.home.expanduser(), options.password_file, register=options.register)
     return 0
+
+
+def _train(options: argparse.Namespace) -> int:
+    try:
+        from sapo_client.silo import train_command
+    except ModuleNotFoundError as error:
+        raise _node_extra_missing(error) from error
+    train_command(
+        options.home.expanduser(),
+        options.policy,
+        options.spec,
+        options.base,
+        rounds=options.rounds,
+        own_groups=options.i,
+        seed=options.seed,
+        threads=options.threads,
+    )
+    return 0
+
+
+def _node_extra_missing(error: ModuleNotFoundError) -> SapoError:
+    return SapoError(f"this installation has no {error.name}: a node needs `pip install sapo-network[node]`")
 
 
 def _status(options: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
 from sapo_verifier.errors import SapoError
-from sapo_verifier.evidence import Audit, BatchFacts, fetch_batch
+from sapo_verifier.evidence import Audit, fetch_batch
 from sapo_verifier.ipfs import BlockStore
 from sapo_verifier.tasks import TaskWorker
 
@@ -216,11 +216,8 @@ class Node:
 
     def _own_groups(self, dealt: Dealt, submitted: Call) -> list[Group]:
         """From the blocks that were published, by the same path that other nodes' groups take."""
-        _, _, _, manifest, root, claim = submitted.args
-        facts = BatchFacts(
-            *(dealt.chain_id, dealt.rounds, 0, dealt.node, dealt.round, dealt.slots, dealt.policy),
-            *(manifest, root, claim, dealt.beacon),  # type: ignore[arg-type]
-        )
+        *_, manifest, root, claim = submitted.args
+        facts = dealt.facts(manifest, root, claim)  # type: ignore[arg-type]
         blocks = fetch_batch(self._parts.store, self._spec, facts, [])
         audit = Audit(facts, self._spec, blocks, self._parts.worker, lambda _: self._parts.policy.tokenizer)
         return training_groups(audit, self._parts.policy, external=False)

@@ -31,6 +31,22 @@ class Dealt:
     policy: bytes  # the committed digest
     slots: int
 
+    def facts(self, manifest: bytes, root: bytes, claim: int) -> BatchFacts:
+        """What the chain will say of the batch; its index is not known yet, and no check uses it."""
+        return BatchFacts(
+            chain_id=self.chain_id,
+            rounds=self.rounds,
+            index=0,
+            node=self.node,
+            round=self.round,
+            slots=self.slots,
+            policy=self.policy,
+            manifest=manifest,
+            root=root,
+            claim=claim,
+            beacon=self.beacon,
+        )
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -87,19 +103,7 @@ def check_own(
     spec: Spec, dealt: Dealt, batch: Batch, policy_manifest: bytes, policy: Policy, worker: TaskWorker
 ) -> None:
     """Run every check on our own batch before anybody else does. Raises UnfitBatchError."""
-    facts = BatchFacts(
-        chain_id=dealt.chain_id,
-        rounds=dealt.rounds,
-        index=0,  # not known yet, and no check uses it
-        node=dealt.node,
-        round=dealt.round,
-        slots=dealt.slots,
-        policy=dealt.policy,
-        manifest=batch.manifest,
-        root=batch.root,
-        claim=batch.claim,
-        beacon=dealt.beacon,
-    )
+    facts = dealt.facts(batch.manifest, batch.root, batch.claim)
     blocks = {**batch.blocks, dealt.policy: policy_manifest}
     for outcome in check_batch(Audit(facts, spec, blocks, worker, lambda _: policy.tokenizer)):
         if outcome.status in ("fail", "void"):

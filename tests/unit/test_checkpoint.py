@@ -70,6 +70,17 @@ def test_an_untouched_policy_stays_untouched(tmp_path: Path, policy: Policy) -> 
     assert policy.untouched
 
 
+def test_a_new_learning_rate_survives_a_restart(tmp_path: Path, policy: Policy) -> None:
+    """Who changes the setting and restarts means it."""
+    save_checkpoint(tmp_path / "c", policy, trained(policy), round_=1, state={})
+    slower = make_optimizer(policy, TrainConfig(learning_rate=1e-5))
+    found = latest_checkpoint(tmp_path / "c", pytest.fail)
+    assert found is not None
+    found.restore(policy, slower)
+    assert slower.param_groups[0]["lr"] == 1e-5
+    assert len(slower.state) > 0
+
+
 def test_only_the_last_ones_are_kept(tmp_path: Path, policy: Policy) -> None:
     optimizer = trained(policy)
     for round_ in (1, 2, 9, 10, 11):
@@ -125,6 +136,7 @@ def test_one_that_was_never_finished_is_not_seen(
     assert found.round == 1
     assert len(said) == 1
     save_checkpoint(tmp_path / "c", policy, optimizer, round_=2, state={})
+    assert len(list((tmp_path / "c").iterdir())) == 2
     found = latest_checkpoint(tmp_path / "c", pytest.fail)
     assert found is not None
     assert found.round == 2

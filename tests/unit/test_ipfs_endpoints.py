@@ -162,7 +162,7 @@ def test_a_number_in_place_of_a_name_is_checked_like_a_name() -> None:
 
 def test_a_name_server_that_never_answers_costs_only_the_time_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint = parse_endpoint("/dns/slow.example.org/tcp/80/http", allow_private=False)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: time.sleep(1.0))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: time.sleep(1.0) or [])
     start = time.monotonic()
     with pytest.raises(PeerTooSlow, match="not resolved"):
         endpoint.addresses(0.1)

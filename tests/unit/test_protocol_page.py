@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from sapo_verifier.bases import digest_of_folder
+from sapo_verifier.spec import Spec
+from sapo_verifier.tasks import CATALOGUE, COMPACT_ALPHABET, instruction
+from sapo_verifier.tasks.catalogue import CALENDAR_TASKS
+from sapo_verifier.tasks.compact import _PAYLOADS
 from vectors import VECTORS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +61,32 @@ def test_the_folder_on_the_page_has_its_digest(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     block = next(block for block in BLOCKS if "config.json holds {}" in block)
     assert f"→ 0x{digest_of_folder(tmp_path).hex()}" in block
+
+
+def test_the_page_lists_what_may_pay_and_what_reaches_a_scorer():
+    listed = re.search(r"right answer scores 1\.0: ([\w,\s]+)\.", PAGE)
+    assert listed is not None
+    assert re.findall(r"\w+", listed[1]) == list(CATALOGUE)
+    patterns = [f"{name} {data.answers.pattern}" for name, data in CATALOGUE.items() if data.answers]
+    lines = {re.sub(r"(\w)  +", r"\1 ", line.strip(), count=1) for line in PAGE.splitlines()}
+    assert set(patterns) <= lines
+    assert ", ".join(CALENDAR_TASKS) in " ".join(PAGE.split())
+
+
+def test_the_page_has_the_texts_of_prompts():
+    assert f"`{COMPACT_ALPHABET.replace(chr(10), '')}`" in PAGE
+    assert re.findall(r"^\| (\w+) \| `[A-Z][^`]*=` \|", PAGE, re.MULTILINE) == list(_PAYLOADS)
+    for style in ("tag", "brackets"):
+        assert f"`{instruction(style)}`" in PAGE
+
+
+def test_the_page_names_every_field_of_the_spec():
+    section = PAGE.split("\n## 6.")[1].split("\n## 7.")[0]
+    models = [Spec, *(Spec.model_fields[name].annotation for name in ("chain", "versions"))]
+    fields = {field for model in models for field in model.model_fields}
+    for name in ("tasks", "bases"):
+        fields |= set(Spec.model_fields[name].annotation.__args__[0].model_fields)
+    assert fields <= set(re.findall(r"\w+", section))
 
 
 def test_links_inside_the_page_lead_somewhere():

@@ -5,6 +5,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+from sapo_verifier import canonical
 from sapo_verifier.bases import Tokenizer, digest_of_folder
 from sapo_verifier.errors import SapoError
 from sapo_verifier.spec import COMPACT, BaseRule, ChainRules, Spec, TaskRule, Versions
@@ -12,6 +13,17 @@ from sapo_verifier.tasks import POCKET_TASKS
 
 MEBIBYTE = 1 << 20
 ETHER = 10**18
+
+
+def read_spec(path: Path) -> Spec:
+    """A spec from readable JSON, in any layout: what counts is the canonical form. Raises SapoError."""
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise SapoError(f"the spec {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise SapoError(f"the spec {path} is not JSON: {error}") from error
+    return Spec.parse(canonical.encode(document))
 
 
 def base_rule(folder: Path, base_id: str, template: str, *, max_adapter_bytes: int, max_rank: int = 0) -> BaseRule:

@@ -2,7 +2,7 @@
 
     repo/repo.lock            held by the one daemon that uses the repository
     repo/blocks/ab/<hex>      a block, named by its sha2-256 digest
-    repo/pins/ab/<hex>        an empty file: this block stays
+    repo/blocks/ab/<hex>.pin  an empty file: this block stays
     repo/tmp/                 blocks being written; emptied at start
     repo/damaged/<hex>        files that did not have their digest any more
 
@@ -33,10 +33,15 @@ class BlockRepo:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock_file = _take(path)
-            _make_folders(path)
+            for name in ("blocks", "tmp", "damaged"):
+                (path / name).mkdir(exist_ok=True)
+            # Synced here, since whoever made these folders may have died before it did.
+            self._shards = {folder.name for folder in (path / "blocks").iterdir()}
+            _sync_folder(path / "blocks")
+            _sync_folder(path)
             for leftover in (path / "tmp").iterdir():
                 leftover.unlink()
-            self._pins = set(_digests(path / "pins"))
+            self._pins = set(_digests(path / "blocks", ".pin"))
             sizes = [(path / "blocks" / d.hex()[:2] / d.hex()).stat().st_size for d in _digests(path / "blocks")]
         except OSError as error:
             raise RepoError(f"block repository {path}: {error}; give a folder that can be written") from error
@@ -52,12 +57,17 @@ class BlockRepo:
             raise BlockTooLarge(f"a block has at most {BLOCK_LIMIT} bytes, this one has {len(data)}; cut it")
         digest = block_digest(data)
         with self._lock:  # garbage collection takes it too, so it never sees the block before its pin
-            if self.get(digest) is None:
+            is_new = self.get(digest) is None
+            if is_new:
                 self._write(self._file(digest), data)
                 self._count += 1
                 self._bytes += len(data)
-            if pin:
-                self._write_pin(digest)
+            if pin and digest not in self._pins:
+                self._pin_file(digest).touch()
+                self._pins.add(digest)
+                is_new = True
+            if is_new:
+                _sync_folder(self._file(digest).parent)  # once for both
         return digest
 
     def get(self, digest: bytes) -> bytes | None:
@@ -107,7 +117,10 @@ class BlockRepo:
         with self._lock:
             if self.get(digest) is None:
                 return False
-            self._write_pin(digest)
+            if digest not in self._pins:
+                self._pin_file(digest).touch()
+                _sync_folder(self._pin_file(digest).parent)
+                self._pins.add(digest)
             return True
 
     def unpin(self, digest: bytes) -> bool:
@@ -115,7 +128,7 @@ class BlockRepo:
         with self._lock:
             if digest not in self._pins:
                 return False
-            self._named("pins", digest).unlink(missing_ok=True)
+            self._pin_file(digest).unlink(missing_ok=True)
             self._pins.discard(digest)
             return True
 
@@ -139,12 +152,18 @@ class BlockRepo:
             return self._count, self._bytes
 
     def _file(self, digest: bytes) -> Path:
-        return self._named("blocks", digest)
+        return self.path / "blocks" / digest.hex()[:2] / digest.hex()
 
-    def _named(self, folder: str, digest: bytes) -> Path:
-        return self.path / folder / digest.hex()[:2] / digest.hex()
+    def _pin_file(self, digest: bytes) -> Path:
+        return self._file(digest).with_suffix(".pin")
 
     def _write(self, target: Path, data: bytes) -> None:
+        """Writes aside, syncs, renames. The caller syncs the folder."""
+        shard = target.parent
+        if shard.name not in self._shards:
+            shard.mkdir(exist_ok=True)
+            _sync_folder(shard.parent)
+            self._shards.add(shard.name)
         self._counter += 1
         aside = self.path / "tmp" / f"{target.name}.{self._counter}"
         try:
@@ -156,12 +175,6 @@ class BlockRepo:
         except OSError:
             aside.unlink(missing_ok=True)  # a full disk must not stay full of halves
             raise
-        _sync_folder(target.parent)
-
-    def _write_pin(self, digest: bytes) -> None:
-        if digest not in self._pins:
-            self._write(self._named("pins", digest), b"")
-            self._pins.add(digest)
 
     def _set_aside(self, digest: bytes) -> None:
         file = self._file(digest)
@@ -193,24 +206,14 @@ def _take(path: Path) -> int:
     return descriptor
 
 
-def _make_folders(path: Path) -> None:
-    """All folders at once, synced: a folder that appears later could take its first block with it in a power cut."""
-    for name in ("tmp", "damaged"):
-        (path / name).mkdir(exist_ok=True)
-    for name in ("blocks", "pins"):
-        for shard in range(256):
-            (path / name / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
-        _sync_folder(path / name)
-    _sync_folder(path)
-
-
-def _digests(folder: Path) -> Iterator[bytes]:
+def _digests(folder: Path, suffix: str = "") -> Iterator[bytes]:
     for shard in sorted(folder.iterdir()):
         if not shard.is_dir():
             continue
         for file in sorted(shard.iterdir()):
-            if _NAME.fullmatch(file.name) and file.name.startswith(shard.name):
-                yield bytes.fromhex(file.name)
+            name = file.name.removesuffix(suffix)
+            if file.name == name + suffix and _NAME.fullmatch(name) and name.startswith(shard.name):
+                yield bytes.fromhex(name)
 
 
 def _sync_folder(folder: Path) -> None:

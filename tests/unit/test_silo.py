@@ -1,0 +1,45 @@
+"""Silo mode trains, and goes on where it stopped as if it had not."""
+
+import pytest
+from tiny_policy import tiny_folder
+
+from sapo_client import publish, silo
+from sapo_client.policy import Policy
+from sapo_client.report import read_rounds
+from sapo_client.sapo import TrainConfig
+from sapo_verifier.networks import pocket_spec
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_folder(tmp_path_factory.mktemp("pocket"))
+
+
+@pytest.fixture(autouse=True)
+def easy_rewards(monkeypatch):
+    """A random policy earns nothing; here half of the texts do, so that there is something to learn."""
+    monkeypatch.setattr(publish, "rewards", lambda spec, task, texts, worker: [len(text) % 2 == 0 for text in texts])
+
+
+def run(folder, home, rounds):
+    spec = pocket_spec(folder)
+    policy = Policy.load(folder, spec.bases[0])
+    silo.train(home, spec, policy, TrainConfig(own_groups=2, external_groups=0), rounds=rounds, seed=3)
+    return policy.weight_bytes()
+
+
+def test_a_run_in_two_parts_is_the_run_in_one(folder, tmp_path):
+    whole = run(folder, tmp_path / "whole", 3)
+    first = run(folder, tmp_path / "parts", 1)
+    assert run(folder, tmp_path / "parts", 3) == whole
+    assert first != whole
+    for one, other in zip(read_rounds(tmp_path / "whole"), read_rounds(tmp_path / "parts"), strict=True):
+        assert (one["round"], one["reward"], one["training"]) == (other["round"], other["reward"], other["training"])
+
+
+def test_rounds_differ_and_are_counted(folder, tmp_path):
+    run(folder, tmp_path, 2)
+    first, second = read_rounds(tmp_path)
+    assert first["completions"] == second["completions"] == 16
+    assert first["own_with_advantage"] > 0
+    assert first["positions"] != second["positions"]  # other tasks, other streams
