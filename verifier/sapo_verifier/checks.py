@@ -5,61 +5,65 @@ pass, fail, void or unknown, and nothing raises out of `check_batch`.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from sapo_verifier import protocol
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import ObjectError, SapoError
-from sapo_verifier.evidence import Audit, Outcome
-from sapo_verifier.ipfs import BlockTooLarge
+from sapo_verifier.evidence import Audit, Outcome, SlotError
+from sapo_verifier.ipfs import BlockTooLarge, StoreFailed
 from sapo_verifier.objects import Record, hex_digest, unpack_records
 from sapo_verifier.tasks import TaskError, render, rewards
 
 Check = Callable[[Audit], Outcome]
+MAX_REASON = 1000  # characters
 
 
 def available(audit: Audit) -> Outcome:
-    """Every block that the batch names was to be had. Void if not: what one can fetch differs."""
-    for digest, found in audit.blocks.items():
-        if not isinstance(found, bytes) and not isinstance(found, BlockTooLarge):
-            return Outcome("available", "void", f"block {hex_digest(digest)}: {found}")
-    return Outcome("available", "pass", f"{len(audit.blocks)} blocks")
+    """Every block that the batch names was to be had. Void if not: what one can fetch differs.
+
+    Unknown if this machine's own store is the trouble, which says nothing about the batch.
+    """
+    found = {digest: audit.blocks.get(digest) for digest in audit.wanted}
+    for digest, block in found.items():
+        if isinstance(block, StoreFailed):
+            return Outcome("available", "unknown", f"block {hex_digest(digest)}: {block}")
+    for digest, block in found.items():
+        if not isinstance(block, bytes | BlockTooLarge):
+            return Outcome("available", "void", f"block {hex_digest(digest)}: {block or 'never fetched'}")
+    return Outcome("available", "pass", f"{len(found)} blocks")
 
 
 def size(audit: Audit) -> Outcome:
     """No block is larger than its kind may be."""
-    for digest, found in audit.blocks.items():
-        if not isinstance(found, bytes):
-            return Outcome("size", "void", f"block {hex_digest(digest)}: {found}")
-    total = sum(len(found) for found in audit.blocks.values() if isinstance(found, bytes))
+    total = 0
+    for digest, limit in audit.wanted.items():
+        block = audit.blocks[digest]
+        if not isinstance(block, bytes):
+            return Outcome("size", "void", f"block {hex_digest(digest)}: {block}")
+        if len(block) > limit:
+            return Outcome("size", "void", f"block {hex_digest(digest)} has {len(block)} bytes, more than {limit}")
+        total += len(block)
     return Outcome("size", "pass", f"{total} bytes")
 
 
 def digest(audit: Audit) -> Outcome:
     """Every block's bytes have the digest that names it. Void: the bytes say nothing about who produced them."""
-    for name, found in audit.blocks.items():
-        if isinstance(found, bytes) and block_digest(found) != name:
+    for name in audit.wanted:
+        if block_digest(audit.bytes_of(name)) != name:
             return Outcome("digest", "void", f"the bytes given for {hex_digest(name)} have another digest")
     return Outcome("digest", "pass")
 
 
 def schema(audit: Audit) -> Outcome:
     """The documents are canonical and well-formed, and their counts are the chain's and the spec's."""
-    facts, size = audit.facts, audit.spec.group_size
     try:
-        manifest, _ = audit.manifest, audit.policy
-        if len(manifest.groups) != facts.slots:
-            return Outcome("schema", "fail", f"the manifest has {len(manifest.groups)} groups, not {facts.slots}")
-        if len(set(manifest.groups)) != len(manifest.groups):
-            return Outcome("schema", "fail", "the manifest lists a group twice")
-        for slot, group in enumerate(audit.groups):
-            if group.slot != slot:
-                return Outcome("schema", "fail", f"the block says slot {group.slot}", slot)
-            if len(group.completions) != size:
-                return Outcome("schema", "fail", f"{len(group.completions)} completions, not {size}", slot)
-        _ = audit.records
+        _ = audit.policy, audit.manifest, audit.groups, audit.records
+    except SlotError as error:
+        return Outcome("schema", "fail", str(error), error.slot)
     except ObjectError as error:
         return Outcome("schema", "fail", str(error))
-    return Outcome("schema", "pass", f"{facts.slots} groups of {size} completions")
+    return Outcome("schema", "pass", f"{audit.facts.slots} groups of {audit.spec.group_size} completions")
 
 
 def binding(audit: Audit) -> Outcome:
@@ -106,15 +110,17 @@ def task(audit: Audit) -> Outcome:
 
 def text(audit: Audit) -> Outcome:
     """The texts are what the tokens decode to, without a final end-of-sequence."""
+    for slot, k, records in completions(audit):
+        for t, record in enumerate(records):
+            if record.token >= audit.base.vocab:
+                reason = f"token {record.token} is not below vocab {audit.base.vocab}"
+                return Outcome("text", "fail", reason, slot, k, t)
     try:
         tokenizer = audit.tokenizer(audit.base)
     except SapoError as error:  # also a folder that holds the base but no tokenizer
         return Outcome("text", "unknown", str(error))
     for slot, k, records in completions(audit):
         tokens = [record.token for record in records]
-        for t, token in enumerate(tokens):
-            if token >= audit.base.vocab:
-                return Outcome("text", "fail", f"token {token} is not below vocab {audit.base.vocab}", slot, k, t)
         if tokens[-1] in audit.base.eos:
             tokens.pop()
         said, true = audit.groups[slot].completions[k], tokenizer.decode(tokens)
@@ -148,12 +154,12 @@ def reward(audit: Audit) -> Outcome:
             return Outcome("reward", "unknown", f"the scorer failed here: {error}", slot=slot)
         for k, bit in enumerate(true):
             claimed = bool((claim >> (slot * size + k)) & 1)
-            if bit is None:
-                return Outcome("reward", "unknown", "the scorer did not answer in time", slot, k)
-            if claimed != bit:
+            if bit is not None and claimed != bit:
                 reason = f"reward {int(claimed)} is claimed, {int(bit)} is earned"
                 evidence = {"text": audit.groups[slot].completions[k][:200], "answer": audit.tasks[slot].answer[:200]}
                 return Outcome("reward", "fail", reason, slot, k, None, evidence)
+        if None in true:  # after the slot's false claims: one answer that stops the scorer must not hide them
+            return Outcome("reward", "unknown", "the scorer did not answer in time", slot, true.index(None))
     return Outcome("reward", "pass", f"{claim.bit_count()} of {audit.facts.slots * size} completions are right")
 
 
@@ -191,13 +197,25 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check_batch(audit: Audit) -> list[Outcome]:
-    """The outcomes in order; a fail or a void ends the list, as later checks stand on earlier ones."""
+    """The outcomes in order. A fail or a void ends the list, as later checks stand on earlier ones; so does a block
+    that this machine could not fetch."""
     outcomes = []
     for check in CHECKS:
-        outcomes.append(check(audit))
-        if outcomes[-1].status in ("fail", "void"):
+        outcomes.append(_printable(check(audit)))
+        if outcomes[-1].status in ("fail", "void") or (check is available and outcomes[-1].status == "unknown"):
             break
     return outcomes
+
+
+def _printable(outcome: Outcome) -> Outcome:
+    """A peer's words go to terminals and logs: no control characters, no lone surrogates, not a mebibyte of them."""
+    evidence = {name: _plain(value) for name, value in outcome.evidence.items()}
+    return replace(outcome, reason=_plain(outcome.reason), evidence=evidence)
+
+
+def _plain(text: str) -> str:
+    shown = text if len(text) <= MAX_REASON else text[:MAX_REASON] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def batch_root(completions: list[bytes]) -> bytes:

@@ -1,13 +1,15 @@
 """What the checks look at: the chain's facts about a batch, the fetched blocks, and what a check says."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import ObjectError, SapoError
-from sapo_verifier.objects import BatchManifest, Document, GroupBlock, PolicyManifest, split_records
+from sapo_verifier.ipfs import BlockUnavailable
+from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, split_records
 from sapo_verifier.protocol import RECORD_BYTES
 from sapo_verifier.spec import BaseRule, Spec
 from sapo_verifier.tasks import Task, TaskWorker, deal
@@ -78,15 +80,21 @@ class Store(Protocol):
 TokenizerFinder = Callable[[BaseRule], Tokenizer]  # raises bases.BaseMissingError
 
 
+class SlotError(ObjectError):
+    """What a batch holds for one slot is not what the protocol asks for."""
+
+    def __init__(self, problem: str, slot: int) -> None:
+        super().__init__(problem)
+        self.slot = slot
+
+
 @dataclass(frozen=True)
-class Audit:
-    """One batch under audit. Parsed properties raise ObjectError; `schema` is the first to look at them."""
+class Documents:
+    """A batch's blocks, parsed. Every property raises ObjectError (SlotError where a slot's blocks are the reason)."""
 
     facts: BatchFacts
     spec: Spec
     blocks: Mapping[bytes, Found]
-    worker: TaskWorker
-    tokenizer: TokenizerFinder
 
     def bytes_of(self, digest: bytes) -> bytes:
         found = self.blocks.get(digest)
@@ -96,7 +104,13 @@ class Audit:
 
     @cached_property
     def manifest(self) -> BatchManifest:
-        return BatchManifest.parse(self.bytes_of(self.facts.manifest))
+        """With one group per slot, all of them different."""
+        manifest = BatchManifest.parse(self.bytes_of(self.facts.manifest))
+        if len(manifest.groups) != self.facts.slots:
+            raise ObjectError(f"the manifest has {len(manifest.groups)} groups, not {self.facts.slots}")
+        if len(set(manifest.groups)) != len(manifest.groups):
+            raise ObjectError("the manifest lists a group twice")
+        return manifest
 
     @cached_property
     def policy(self) -> PolicyManifest:
@@ -104,13 +118,19 @@ class Audit:
 
     @cached_property
     def groups(self) -> list[GroupBlock]:
+        """By slot, each with G completions."""
         return [self._group(slot, digest) for slot, digest in enumerate(self.manifest.groups)]
 
     def _group(self, slot: int, digest: bytes) -> GroupBlock:
         try:
-            return GroupBlock.parse(self.bytes_of(digest))
+            group = GroupBlock.parse(self.bytes_of(digest))
         except ObjectError as error:
-            raise ObjectError(f"slot {slot}: {error}") from error
+            raise SlotError(str(error), slot) from error
+        if group.slot != slot:
+            raise SlotError(f"the block says slot {group.slot}", slot)
+        if len(group.completions) != self.spec.group_size:
+            raise SlotError(f"{len(group.completions)} completions, not {self.spec.group_size}", slot)
+        return group
 
     @cached_property
     def records(self) -> list[list[bytes]]:
@@ -121,7 +141,35 @@ class Audit:
         try:
             return split_records(self.bytes_of(digest), self.spec.group_size, self.spec.max_new_tokens)
         except ObjectError as error:
-            raise ObjectError(f"slot {slot}: {error}") from error
+            raise SlotError(str(error), slot) from error
+
+    def named(self) -> dict[bytes, int]:
+        """Every block that the batch is known to name, and the most bytes that it may have.
+
+        A document that is missing or misshapen ends the list: what lies behind it cannot save the batch, and fetching
+        and parsing it would only cost time.
+        """
+        limits = {self.facts.manifest: BLOCK_LIMIT, self.facts.policy: BLOCK_LIMIT}
+        with suppress(ObjectError):  # the schema check meets it again and says what is wrong
+            _ = self.policy
+            for digest in self.manifest.groups:
+                limits.setdefault(digest, BLOCK_LIMIT)
+            for group in self.groups:
+                limits.setdefault(group.records, records_limit(self.spec))
+        return limits
+
+
+@dataclass(frozen=True)
+class Audit(Documents):
+    """One batch under audit. `schema` is the first check that relies on the documents."""
+
+    worker: TaskWorker
+    tokenizer: TokenizerFinder
+
+    @cached_property
+    def wanted(self) -> dict[bytes, int]:
+        """`named`, once: the blocks of an audit do not change."""
+        return self.named()
 
     @cached_property
     def tasks(self) -> list[Task]:
@@ -140,32 +188,20 @@ class Audit:
 def fetch_batch(store: Store, spec: Spec, facts: BatchFacts, peers: Sequence[str]) -> dict[bytes, Found]:
     """Everything that the checks of one batch need, in three steps of parallel gets, each bounded in size.
 
-    peers: endpoints (multiaddrs), the producer's first. Blocks that do not parse end the walk; the checks say why.
+    peers: endpoints (multiaddrs), the producer's first. No block is fetched twice, however often the batch names it.
     """
-    blocks = dict(store.get_many([(facts.manifest, BLOCK_LIMIT), (facts.policy, BLOCK_LIMIT)], peers))
-    manifest = _parsed(BatchManifest, blocks.get(facts.manifest))
-    if manifest is None:
-        return blocks
-    digests = manifest.groups[: facts.slots]
-    blocks.update(store.get_many([(digest, BLOCK_LIMIT) for digest in digests], peers))
-    groups = [_parsed(GroupBlock, blocks.get(digest)) for digest in digests]
-    wants = [(group.records, records_limit(spec)) for group in groups if group is not None]
-    blocks.update(store.get_many(wants, peers))
+    blocks: dict[bytes, Found] = {}
+    documents = Documents(facts, spec, blocks)
+    for _ in range(3):  # manifests, groups, records
+        wants = [(digest, limit) for digest, limit in documents.named().items() if digest not in blocks]
+        if not wants:
+            break
+        found = store.get_many(wants, peers)
+        missing = BlockUnavailable("the store gave no answer for it")
+        blocks.update({digest: found.get(digest, missing) for digest, _ in wants})
     return blocks
 
 
 def records_limit(spec: Spec) -> int:
     """The most bytes that a records block can have."""
     return spec.group_size * (4 + RECORD_BYTES * spec.max_new_tokens)
-
-
-Model = TypeVar("Model", bound=Document)
-
-
-def _parsed(model: type[Model], found: Found | None) -> Model | None:
-    if not isinstance(found, bytes):
-        return None
-    try:
-        return model.parse(found)
-    except ObjectError:
-        return None  # the schema check parses it again and says what is wrong
