@@ -77,7 +77,7 @@ def test_the_page_has_the_texts_of_prompts():
     assert f"`{COMPACT_ALPHABET.replace(chr(10), '')}`" in PAGE
     assert re.findall(r"^\| (\w+) \| `[A-Z][^`]*=` \|", PAGE, re.MULTILINE) == list(_PAYLOADS)
     for style in ("tag", "brackets"):
-        assert f"`{instruction(style)}`" in PAGE
+        assert f"\n{style:<9} {instruction(style)}\n" in PAGE
 
 
 def test_the_page_names_every_field_of_the_spec():

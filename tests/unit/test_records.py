@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from sapo_client import records as records_module
+from sapo_client.forward import Passage
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy import Policy
-from sapo_client.records import Position, hold, make_records, policy_intervals
+from sapo_client.records import Position, RecordError, hold, make_records, policy_intervals
 from sapo_client.sampling import NotFiniteError
 from sapo_verifier.intervals import FULL, VOID_TOLERANCE, WIDEN_TOLERANCE
 from sapo_verifier.objects import Record
@@ -116,6 +118,19 @@ def test_an_empty_interval_is_widened_to_hold_u() -> None:
 def test_cutting_ends_the_records_at_the_first_large_miss() -> None:
     inside, outside = Position(0, FULL - 1, 1), Position(0, 0, 1)
     assert len(hold([7, 7, 7], [inside, outside, inside], [5, FULL // 2, 5])[0]) == 1
+
+
+def test_passes_that_never_agree_end_in_words(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounded: a model that is not deterministic must not keep a node busy for ever."""
+
+    def erratic(
+        model: object, passages: Sequence[Passage], us: Sequence[Sequence[int]], vocab: int, *, batch_tokens: int
+    ) -> list[list[Position]]:
+        return [[Position(0, 0, 2)] * len(passage.completion) for passage in passages]
+
+    monkeypatch.setattr(records_module, "positions", erratic)
+    with pytest.raises(RecordError, match="float32"):
+        records_of(policy)
 
 
 def test_ids_outside_the_vocabulary_are_refused(policy: Policy) -> None:
