@@ -1,13 +1,16 @@
 """Fixtures that several tests share: a chain, and a network on it. web3 is imported only where one is used."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from anvil import Anvil
     from networks import Network
+    from outboxes import Open
+    from sapo_client.outbox import Outbox
 
 
 @pytest.fixture
@@ -27,3 +30,20 @@ def network(anvil: "Anvil") -> "Iterator[Network]":
     made = deploy_on(anvil)
     yield made
     made.close()
+
+
+@pytest.fixture
+def open_outbox(network: "Network", tmp_path: Path) -> "Iterator[Open]":
+    """Opens outboxes of account 1, and closes them at the end. From here on only `mine` makes blocks."""
+    from sapo_client.outbox import Outbox
+
+    network.chain.rpc("evm_setAutomine", False)
+    opened: list[Outbox] = []
+
+    def open_(name: str = "outbox.sqlite", *, account: int = 1, **options: Any) -> "Outbox":
+        opened.append(Outbox(tmp_path / name, network.reader(), network.chain.account(account), **options))
+        return opened[-1]
+
+    yield open_
+    for outbox in opened:
+        outbox.close()

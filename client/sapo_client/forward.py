@@ -12,8 +12,8 @@ from torch import Tensor
 
 from sapo_verifier.errors import SapoError
 
-# Logits of a large vocabulary are made for this many values at a time: 64 MiB in float32, 128 MiB in float64.
-LOGIT_VALUES = 1 << 24
+# Logits of a large vocabulary are made for this many values at a time; some copies of 32 MiB in float64.
+LOGIT_VALUES = 1 << 22
 
 
 class Passage(NamedTuple):

@@ -21,7 +21,7 @@ from sapo_client.outbox import Outbox
 from sapo_client.pins import PinBook
 from sapo_client.policy import Policy, Published
 from sapo_client.publish import Dealt, check_own, make_batch
-from sapo_client.report import RoundReport, StatusFile
+from sapo_client.report import RoundReport, StatusFile, read_rounds
 from sapo_client.sapo import Group, TrainConfig, build_training_set, has_advantage, make_optimizer, train_step
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainUnavailable
@@ -85,6 +85,7 @@ class Node:
         self._used: set[tuple[int, int]] = set()  # (index, slot) of external groups that were trained on
         self._trained = -1  # the last round whose training is in the weights
         self._done = -1  # the last round that was played to its end
+        self._reported = -1  # the last round that an earlier run reported
         self._waited = 0.0  # seconds between rounds
         self._bytes = (0, 0)  # up and down, when last counted
         self._published: Published
@@ -123,6 +124,7 @@ class Node:
                 log.error("round %d: %s", round_, error)
                 if troubles == 3:  # the same again: leave this round, the next may be better
                     self._done, troubles = round_, 0
+                    self._status.update(done_round=round_, phase="waiting for the next round")
                 self._stop.wait(self._parts.poll_seconds)
         self._status.update(phase="stopped")
 
@@ -143,11 +145,14 @@ class Node:
         self._commit(round_)
         self._status.update(phase="waiting for its transactions")
         with self._timed(report, "waiting"):
-            while self._parts.outbox.pending():
-                self._step(round_)
+            self._wait_for_transactions(round_)
         self._drop_old_blocks(round_)
         self._count_bytes(report)
-        report.append_to(self._parts.home)
+        submission = self._parts.outbox.state(f"submit/{round_}")
+        if submission.status in ("failed", "expired"):
+            report.skipped = f"the batch did not get on chain: {submission.reason}"
+        if round_ != self._reported:
+            report.append_to(self._parts.home)
         log.info(
             "round=%d reward=%d/%d own_with_advantage=%d/%d external_used=%d external_missing=%d skipped=%r",
             *(round_, report.reward, report.completions, report.own_with_advantage, report.own_groups),
@@ -164,15 +169,21 @@ class Node:
             self._used = {(index, slot) for index, slot in checkpoint.state["used"]}
             log.info("resumed from the checkpoint of round %d", self._trained)
         self._published = self._parts.policy.publish()
+        reports = read_rounds(self._parts.home)
+        self._reported = reports[-1]["round"] if reports else -1
+        self._bytes = self._bytes_so_far()
         self._status.update(node=self._parts.node, phase="starting", round=-1, done_round=-1)
 
     def _beacon(self, round_: int) -> bytes:
         """The round's beacon; pokes the contract if nobody else does within a few polls."""
+        reader = self._parts.reader
         patience = int(self._parts.node, 16) % 3
-        while (beacon := self._parts.reader.beacon(round_)) is None:
-            if patience == 0:
-                self._parts.outbox.put(f"poke/{round_}", Call("rounds", "poke"), deadline_round=round_)
-            patience -= 1
+        while (beacon := reader.beacon(round_)) is None:
+            # In the round's first block the contract refuses, and what it refused the outbox does not send again.
+            if reader.block_number() > reader.first_block_of(round_):
+                if patience == 0:
+                    self._parts.outbox.put(f"poke/{round_}", Call("rounds", "poke"), deadline_round=round_)
+                patience -= 1
             self._step(round_)
         return beacon
 
@@ -300,10 +311,13 @@ class Node:
 
     def _count_bytes(self, report: RoundReport) -> None:
         """What peers fetched from the embedded daemon (Kubo does not tell), and what was fetched from peers."""
-        store = self._parts.store
-        now = (int(store.stat().get(SERVED, 0)), store.bytes_down)
+        now = self._bytes_so_far()
         report.bytes_up, report.bytes_down = now[0] - self._bytes[0], now[1] - self._bytes[1]
         self._bytes = now
+
+    def _bytes_so_far(self) -> tuple[int, int]:
+        store = self._parts.store
+        return int(store.stat().get(SERVED, 0)), store.bytes_down
 
     def _step(self, round_: int) -> None:
         """Let the outbox work, wait one poll. Raises RoundOver once the round is over, Stopped if asked to."""
@@ -312,6 +326,15 @@ class Node:
         self._raise_if_stopped()
         if (current := self._parts.reader.current_round()) != round_:
             raise RoundOver(f"the chain is in round {current}")
+
+    def _wait_for_transactions(self, round_: int) -> None:
+        """Until they are settled, or the round is over: then those that are late expire by themselves."""
+        try:
+            while self._parts.outbox.pending():
+                self._step(round_)
+        except RoundOver as over:
+            log.warning("round %d ended while transactions were on their way: %s", round_, over)
+            self._parts.outbox.pump()
 
     def _wait_between_rounds(self) -> None:
         started = time.monotonic()

@@ -232,8 +232,6 @@ class Outbox:
         stuck = first and head - newest.block >= self.stuck_blocks
         if too_late and not newest.empty:
             return self._replace(entry, attempts, head, empty=True)
-        if known and not stuck:
-            return True
         if not known and self._send(entry, newest):
             return True
         # Either it waits for too long, or nodes refuse it, mostly because the fee is too low by now.

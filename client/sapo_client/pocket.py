@@ -53,19 +53,18 @@ def build_pocket(
     seed: int,
     *,
     steps: int = STEPS,
-    threads: int | None = None,
+    threads: int = 1,
     right_format: float = RIGHT_FORMAT,
     log: Callable[[str], None] = print,
 ) -> None:
     """Write the pocket policy as a Hugging Face folder; takes minutes, or seconds with 300 steps (and knows less).
 
-    Equal arguments give equal bytes on one machine with equal threads. threads: torch's, left alone if None.
+    Equal arguments give equal bytes on one kind of machine; more threads are seldom faster, and give other bytes.
     """
     import torch
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads)
     started = time.monotonic()
     pools = make_items(seed, min(POOL, 16 * steps))  # about what a short build gets to see
     log(f"pocket: {sum(map(len, pools))} items of {len(pools)} tasks after {time.monotonic() - started:.0f} s")
@@ -83,7 +82,7 @@ def build_pocket(
     )
     folder.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(folder)
-    save_file(dict(model.named_parameters()), folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").write_bytes(save(dict(model.named_parameters()), metadata={"format": "pt"}))
     save_tokenizer(tokenizer, folder)
     log(f"pocket: written to {folder} after {time.monotonic() - started:.0f} s")
 
@@ -206,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="where the Hugging Face folder goes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS, help="steps on right answers (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=None, help="torch threads (default: torch's own choice)")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads (default: %(default)s)")
     arguments = parser.parse_args(argv)
     build_pocket(arguments.folder, arguments.seed, steps=arguments.steps, threads=arguments.threads)
     return 0

@@ -186,8 +186,5 @@ def save_policy(policy: Policy, folder: Path) -> None:
     for source in policy.folder.iterdir():
         if source.suffix in {".json", ".txt", ".jinja", ".model"} and not source.name.endswith(".index.json"):
             (folder / source.name).write_bytes(source.read_bytes())
-    safetensors.torch.save_file(
-        {name: tensor.cpu().contiguous() for name, tensor in policy.weights().items()},
-        folder / "model.safetensors",
-        metadata={"format": "pt"},
-    )
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in policy.weights().items()}
+    (folder / "model.safetensors").write_bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))

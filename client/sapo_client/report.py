@@ -41,8 +41,12 @@ class RoundReport:
     skipped: str = ""  # why nothing was published
 
     def append_to(self, home: Path) -> None:
-        with (home / ROUNDS_FILE).open("a") as file:
-            file.write(json.dumps(asdict(self)) + "\n")
+        with (home / ROUNDS_FILE).open("a+b") as file:
+            # A line that a crash cut short must not spoil this one.
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            gap = b"" if file.read(1) in (b"", b"\n") else b"\n"
+            file.write(gap + json.dumps(asdict(self)).encode() + b"\n")
 
 
 def read_rounds(home: Path) -> list[dict[str, Any]]:
@@ -76,6 +80,10 @@ class StatusFile:
 
 
 def read_status(home: Path) -> dict[str, Any] | None:
-    """The last status; None if the node never ran."""
+    """The last status; None if the node never ran, or a crash of the machine took the file's contents."""
     path = home / STATUS_FILE
-    return json.loads(path.read_text()) if path.exists() else None
+    try:
+        status: dict[str, Any] = json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return status

@@ -122,6 +122,7 @@ def test_chunks_are_halved_until_the_provider_takes_them(network: Network, statu
     blocks = network.chain.w3.eth.block_number - network.deployment.block + 1
     assert sum(size for size in ranges if size <= 16) == blocks
     assert len([size for size in ranges if size > 16]) <= 5
+    assert max(size for size in ranges if size <= 16) > 8
     event = follower.events[1]
     assert event.args == {
         "node": network.chain.account(2).address.lower(),

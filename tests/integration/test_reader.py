@@ -167,7 +167,7 @@ def test_a_chain_reset_under_a_running_client_is_noticed(anvil: Anvil) -> None:
         with pytest.raises(ChainReset, match="is not the one this network was deployed on"):
             reader.check_not_reset()
         with pytest.raises(ChainReset):
-            reader.check()
+            network.reader(fresh.url).check()
     network.close()
 
 

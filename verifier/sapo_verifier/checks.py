@@ -81,7 +81,7 @@ def binding(audit: Audit) -> Outcome:
             return Outcome("binding", "fail", f"the manifest's {name} is {said}, the chain's is {true}")
     base = audit.spec.base(policy.base)
     if base is None:
-        return Outcome("binding", "fail", f"the policy's base {policy.base!r} is not in the spec")
+        return Outcome("binding", "fail", f"the policy's base {policy.base[:200]!r} is not in the spec")
     if policy.size > base.max_adapter_bytes:
         return Outcome("binding", "fail", f"the policy takes {policy.size} bytes, more than {base.max_adapter_bytes}")
     if policy.lora is not None and policy.lora.rank > base.max_rank:

@@ -81,7 +81,8 @@ class Listener:
             self._quiet_since.pop(protocol, None)
 
     async def _sweep(self, server: web.Server) -> None:
-        """aiohttp waits for ever for a first request, and for the rest of half a header. Nobody may hold a place so."""
+        """Ends every connection without a running request that stays. aiohttp closes silent ones itself, but a close
+        waits for ever for a client that does not read what it was sent, and holds its place meanwhile."""
         while True:
             await asyncio.sleep(min(1.0, self._limits.idle / 4))
             now = time.monotonic()

@@ -1,0 +1,235 @@
+"""text, ending and reward: one object, so that what is scored is what was sampled, to its end."""
+
+import pytest
+
+from batches import (
+    EOS,
+    GROUP,
+    LIMIT,
+    SLOTS,
+    TOKENS,
+    VOCAB,
+    assert_only,
+    assert_stopped,
+    honest,
+    text_of,
+    tokens_of,
+    write_tokenizer,
+)
+from sapo_verifier.bases import BaseMissingError, Tokenizer
+from sapo_verifier.checks import check_batch
+from sapo_verifier.objects import Record
+from sapo_verifier.tasks import TaskWorker, deal, extract
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with TaskWorker() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    write_tokenizer(folder)
+    made = Tokenizer(folder)
+    return lambda _: made
+
+
+@pytest.fixture
+def draft(worker):
+    return honest(worker)
+
+
+WRONG = (0, 1)  # slot and completion that earn nothing and end by themselves
+RIGHT = (0, 0)
+CUT = (2, 2)  # of LIMIT tokens, without an end
+
+
+def wide(tokens):
+    """Records that hold any u: only the model can tell that they lie."""
+    return [Record(token, 0, 2**64 - 1) for token in tokens]
+
+
+def say(draft, place, text):
+    slot, k = place
+    draft.slots[slot].document["completions"][k] = text
+
+
+def said(draft, place):
+    slot, k = place
+    return draft.slots[slot].document["completions"][k]
+
+
+def test_the_places_are_what_their_names_say(draft):
+    assert not draft.claimed(*WRONG)
+    assert draft.claimed(*RIGHT)
+    assert draft.slots[WRONG[0]].tokens(WRONG[1])[-1] == EOS
+    assert len(draft.slots[CUT[0]].records[CUT[1]]) == LIMIT
+    assert EOS not in draft.slots[CUT[0]].tokens(CUT[1])
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[:-1] + ("x" if text[-1] != "x" else "y"),
+        lambda text: text + " ",
+        lambda text: text[:-1],
+        lambda text: " " + text,
+        lambda text: text + "\u200b",
+        lambda text: text + "\ufffd",
+        lambda text: text.swapcase(),
+        lambda text: text + "<eos>",
+        lambda text: text + "<pad>",
+        lambda text: "",
+        lambda text: text * 10_000,
+    ],
+)
+def test_a_text_that_its_tokens_do_not_say(draft, worker, tokenizer, change):
+    before = said(draft, WRONG)
+    say(draft, WRONG, change(before))
+    assert said(draft, WRONG) != before
+    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=WRONG[0], k=WRONG[1])
+
+
+def test_a_right_answer_written_beside_wrong_tokens(draft, worker, tokenizer):
+    """The proof on one copy and the reward on another."""
+    say(draft, WRONG, said(draft, RIGHT))
+    draft.claim(*WRONG, True)
+    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=WRONG[0], k=WRONG[1])
+
+
+def test_the_text_of_another_completion(draft, worker, tokenizer):
+    say(draft, CUT, said(draft, (1, 0)))
+    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=CUT[0], k=CUT[1])
+
+
+@pytest.mark.parametrize("token", [VOCAB, VOCAB + 1, 2**31, 2**32 - 1])
+def test_a_token_beyond_the_vocabulary(draft, worker, tokenizer, token):
+    """Some decoders skip what they do not know: the text alone would not show it."""
+    records = draft.slots[2].records[3]
+    draft.slots[2].records[3] = [*records[:4], records[4]._replace(token=token), *records[5:]]
+    audit = draft.seal().audit(worker, tokenizer)
+    assert_only(audit, "text", slot=2, k=3, t=4, words=str(token))
+
+
+def test_a_token_beyond_the_vocabulary_needs_no_tokenizer_to_be_seen(draft, worker):
+    def missing(rule):
+        raise BaseMissingError("no such base here")
+
+    draft.slots[1].records[0][2] = Record(VOCAB, 0, 2**64 - 1)
+    assert_stopped(draft.seal().audit(worker, missing), "text", slot=1, k=0, t=2)
+
+
+# --- ending ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [WRONG, CUT])
+@pytest.mark.parametrize("dropped", [1, 3])
+def test_a_completion_that_stops_early(draft, worker, tokenizer, place, dropped):
+    """An honest prefix of an honest completion, with its own text and reward: only its end is missing."""
+    slot, k = place
+    draft.slots[slot].rewrite(k, draft.slots[slot].records[k][:-dropped])
+    draft.rescore(worker)
+    left = len(draft.slots[slot].records[k])
+    words = f"stops after {left} tokens"
+    assert_only(draft.seal().audit(worker, tokenizer), "ending", slot=slot, k=k, t=left - 1, words=words)
+
+
+def test_stopping_right_after_the_answer(draft, worker, tokenizer):
+    """End-of-sequence left out, so that nothing shows that the policy would have gone on."""
+    slot, k = RIGHT
+    draft.slots[slot].rewrite(k, draft.slots[slot].records[k][:-1])
+    assert draft.claimed(*RIGHT)
+    assert_only(draft.seal().audit(worker, tokenizer), "ending", slot=slot, k=k, t=3)
+
+
+@pytest.mark.parametrize("filler", [[5], [EOS], [0], [5, 6, EOS], [0] * (LIMIT - 5)])
+def test_tokens_after_the_end(draft, worker, tokenizer, filler):
+    slot, k = RIGHT
+    records = draft.slots[slot].records[k]
+    draft.slots[slot].rewrite(k, [*records, *wide(filler)])
+    draft.rescore(worker)
+    t = len(records) - 1
+    assert_only(draft.seal().audit(worker, tokenizer), "ending", slot=slot, k=k, t=t, words="follow the end")
+
+
+def test_an_end_exactly_at_the_limit_is_an_end(draft, worker, tokenizer):
+    slot, k = CUT
+    draft.slots[slot].rewrite(k, [*draft.slots[slot].records[k][:-1], *wide([EOS])])
+    assert check_batch(draft.seal().audit(worker, tokenizer))[-1].status == "unknown"
+
+
+# --- reward ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [(slot, k) for slot in range(SLOTS) for k in range(GROUP)])
+def test_every_bit_of_the_claim_counts(draft, worker, tokenizer, place):
+    """Set where nothing is earned, or cleared where something is (a false statement too: it can starve learners)."""
+    true = draft.claimed(*place)
+    draft.claim(*place, not true)
+    words = f"reward {int(not true)} is claimed, {int(true)} is earned"
+    outcome = assert_only(draft.seal().audit(worker, tokenizer), "reward", slot=place[0], k=place[1], words=words)
+    assert set(outcome.evidence) == {"text", "answer"}
+
+
+@pytest.mark.parametrize("bit", [SLOTS * GROUP, SLOTS * GROUP + 1, 255])
+def test_a_bit_beyond_the_last_completion(draft, worker, tokenizer, bit):
+    draft.claim(0, bit, True)
+    assert_only(draft.seal().audit(worker, tokenizer), "reward", words="beyond its last completion")
+
+
+def test_a_claim_of_everything(draft, worker, tokenizer):
+    for slot in range(SLOTS):
+        for k in range(GROUP):
+            draft.claim(slot, k, True)
+    assert_only(draft.seal().audit(worker, tokenizer), "reward", slot=0, k=1)
+
+
+def test_an_honest_answer_may_be_anything_that_the_alphabet_spells(draft, worker, tokenizer):
+    """The attacks below differ from this in the text alone."""
+    draft.slots[0].rewrite(1, [*wide(tokens_of("<18>")), *wide([EOS])])
+    draft.claim(0, 1, True)
+    assert check_batch(draft.seal().audit(worker, tokenizer))[-1].status == "unknown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["18", "<18", "18>", "a<18>", "<18>a", " <18>", "<18> ", "<18>\n", "<<18>>", "<18><18>", "><18>", "<18>>", "<>",
+     "< 18>", "<18 >", "<018>", "<18.>", "<18.0>", "<+18>", "<18\n>", "<=18>", "<9+9>", "<18,18>", "<18 or 17>"],
+)  # fmt: skip
+def test_junk_around_a_right_answer_earns_nothing(draft, worker, tokenizer, text):
+    assert draft.slots[0].prompt == "B89-71="
+    draft.slots[0].rewrite(1, [*wide(tokens_of(text)), *wide([EOS])])
+    draft.slots[0].records[1] = draft.slots[0].records[1][-LIMIT:]
+    assert text_of(draft.slots[0].tokens(1)) == text
+    draft.claim(0, 1, True)
+    assert_only(draft.seal().audit(worker, tokenizer), "reward", slot=0, k=1, words="1 is claimed, 0 is earned")
+
+
+def test_partial_credit_earns_nothing(draft, worker, tokenizer):
+    """The library's scorers give part of a point to what is near or merely well-formed: the claim has no such bit."""
+    found = 0
+    for slot in range(SLOTS):
+        task = deal(draft.spec, draft.facts.beacon, draft.facts.node, slot, worker)
+        config = next(rule.config for rule in draft.spec.tasks if rule.name == task.dataset)
+        right = extract(text_of(draft.slots[slot].liked), "brackets")
+        texts = [f"<{answer}>" for answer in (right + " 1", "0 0\n0 0", "1 0 2 1", "-1", "2", right + ".", "x")]
+        for text in texts:
+            (score,) = worker.scores(task.dataset, config, task.seed, [text[1:-1]])
+            if 0 < score < 1 and len(text) < LIMIT:
+                found += 1
+                other = honest(worker)
+                other.slots[slot].rewrite(3, [*wide(tokens_of(text)), *wide([EOS])])
+                other.rescore(worker)
+                assert not other.claimed(slot, 3)
+                other.claim(slot, 3, True)
+                assert_only(other.seal().audit(worker, tokenizer), "reward", slot=slot, k=3)
+    assert found >= 2
+
+
+def test_the_tokens_of_the_vocabulary_are_spelt_by_the_tokenizer(tokenizer):
+    assert tokenizer(None).decode(list(range(VOCAB))) == "".join(TOKENS)

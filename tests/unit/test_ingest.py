@@ -1,0 +1,220 @@
+"""From a checked batch to what a policy trains on: the records' own ids, or the text in another tokenizer."""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tokenizers import Tokenizer as RustTokenizer
+from tokenizers import decoders, models, pre_tokenizers
+
+from batches import (
+    EOS,
+    GROUP,
+    INDEX,
+    LIMIT,
+    NODE,
+    ROUND,
+    SLOTS,
+    SPEC,
+    TOKENS,
+    assert_stopped,
+    honest,
+    tokens_of,
+    write_tokenizer,
+)
+from sapo_client.auditing import usable
+from sapo_client.ingest import training_groups
+from sapo_client.sapo import has_advantage
+from sapo_client.tokenization import Encoder
+from sapo_verifier.bases import Tokenizer
+from sapo_verifier.checks import check_batch
+from sapo_verifier.evidence import Outcome
+from sapo_verifier.ipfs import StoreFailed
+from sapo_verifier.objects import Record
+from sapo_verifier.tasks import TaskWorker, deal, render
+
+TINY, WORDS = SPEC.bases
+WORDS_EOS = WORDS.eos[0]
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with TaskWorker() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("base")
+    write_tokenizer(made)
+    return made
+
+
+@pytest.fixture
+def draft(worker):
+    return honest(worker)
+
+
+def student(base, folder):
+    """A policy, as far as ingestion looks at one."""
+    return SimpleNamespace(base=base, encoder=Encoder(folder))
+
+
+@pytest.fixture(scope="module")
+def byte_level(tmp_path_factory):
+    """Another tokenizer: a token for each byte, special ones that read like the producer's."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = RustTokenizer(models.BPE({character: i for i, character in enumerate(alphabet)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens(["<pad>", "<eos>"])  # ids 256 and 257
+    folder: Path = tmp_path_factory.mktemp("words")
+    made.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def checked(draft, worker, folder):
+    tokenizer = Tokenizer(folder)
+    audit = draft.seal().audit(worker, lambda _: tokenizer)
+    assert usable(check_batch(audit))
+    return audit
+
+
+# --- the producer's base is our own ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("external", [True, False])
+def test_with_the_same_base_the_records_are_the_samples(draft, worker, folder, external):
+    audit = checked(draft, worker, folder)
+    groups = training_groups(audit, student(TINY, folder), external=external)
+    assert [(g.round, g.index, g.slot, g.node, g.external, g.same_tokenizer) for g in groups] == [
+        (ROUND, INDEX, slot, NODE, external, True) for slot in range(SLOTS)
+    ]
+    for group, slot in zip(groups, draft.slots, strict=True):
+        assert len(group.samples) == GROUP
+        for k, sample in enumerate(group.samples):
+            assert sample.ids == slot.tokens(k)
+            assert sample.prompt_ids == tokens_of(slot.prompt)
+            widths = [record.last - record.lo + 1 for record in slot.records[k]]
+            assert sample.behaviour == pytest.approx([math.log(width / 2**64) for width in widths], abs=1e-12)
+            assert sample.reward == draft.claimed(group.slot, k)
+            assert sample.ends_with_eos == (slot.tokens(k)[-1] == EOS)
+    assert sum(sample.reward for group in groups for sample in group.samples) == draft.facts.claim.bit_count() == 3
+    assert sum(not sample.ends_with_eos for group in groups for sample in group.samples) == 2
+    assert all(map(has_advantage, groups))
+
+
+@pytest.mark.parametrize(
+    ("lo", "last", "nats"), [(0, 2**64 - 1, 0.0), (5, 5, -64 * math.log(2)), (0, 2**63 - 1, -math.log(2))]
+)
+def test_behaviour_is_the_interval_s_width(draft, worker, folder, lo, last, nats):
+    audit = draft.seal().audit(worker, None)
+    packed = audit.records
+    packed[0][0] = Record(EOS, lo, last).encode()
+    groups = training_groups(audit, student(TINY, folder), external=True)
+    assert groups[0].samples[0].behaviour == pytest.approx([nats])
+
+
+def test_a_special_token_inside_a_completion_keeps_its_id(draft, worker, folder):
+    """Re-encoding the text would make five characters of it."""
+    draft.slots[0].rewrite(1, [Record(token, 0, 2**64 - 1) for token in [0, *tokens_of("<1>"), EOS]])
+    assert draft.slots[0].document["completions"][1] == "<pad><1>"
+    (group, *_) = training_groups(checked(draft, worker, folder), student(TINY, folder), external=True)
+    assert group.samples[1].ids == [0, *tokens_of("<1>"), EOS]
+
+
+# --- another base ----------------------------------------------------------------------------------------------------
+
+
+def spelt(text):
+    return [sorted(pre_tokenizers.ByteLevel.alphabet()).index(c) for c in pre_tokenizers.ByteLevel(
+        add_prefix_space=False, use_regex=False).pre_tokenize_str(text)[0][0]] if text else []  # fmt: skip
+
+
+def test_with_another_base_task_and_text_are_encoded_anew(draft, worker, folder, byte_level):
+    groups = training_groups(checked(draft, worker, folder), student(WORDS, byte_level), external=True)
+    assert [(g.slot, g.external, g.same_tokenizer) for g in groups] == [(slot, True, False) for slot in range(SLOTS)]
+    for group, slot in zip(groups, draft.slots, strict=True):
+        task = deal(SPEC, draft.facts.beacon, NODE, group.slot, worker)
+        prompt = render(task, WORDS.template, SPEC.answer)
+        assert prompt != slot.prompt
+        for k, sample in enumerate(group.samples):
+            ended = slot.tokens(k)[-1] == EOS
+            assert sample.prompt_ids == spelt(prompt)
+            assert sample.ids == spelt(slot.document["completions"][k]) + [WORDS_EOS] * ended
+            assert sample.behaviour is None
+            assert sample.ends_with_eos == ended
+            assert sample.reward == draft.claimed(group.slot, k)
+    cut = groups[2].samples[2]  # of LIMIT tokens, without an end
+    assert len(cut.ids) == LIMIT
+    assert WORDS_EOS not in cut.ids
+
+
+@pytest.mark.parametrize(
+    "written", [[0], [0, 0, *tokens_of("<pad>")], tokens_of("<eos>"), tokens_of("<eos><pad>"[:11])]
+)
+def test_special_tokens_in_a_peer_s_text_stay_text(draft, worker, folder, byte_level, written):
+    """Or a peer could end, or pad, what another node trains on."""
+    tokens = [*written, EOS]
+    draft.slots[1].rewrite(0, [Record(token, 0, 2**64 - 1) for token in tokens])
+    text = draft.slots[1].document["completions"][0]
+    assert text in ("<pad>", "<pad><pad><pad>", "<eos>", "<eos><pad>")
+    groups = training_groups(checked(draft, worker, folder), student(WORDS, byte_level), external=True)
+    ids = groups[1].samples[0].ids
+    assert ids == [*spelt(text), WORDS_EOS]
+    assert 256 not in ids
+
+
+def test_an_empty_completion_is_its_end_alone(draft, worker, folder, byte_level):
+    draft.slots[1].rewrite(0, [Record(EOS, 0, 2**64 - 1)])
+    groups = training_groups(checked(draft, worker, folder), student(WORDS, byte_level), external=True)
+    assert groups[1].samples[0].ids == [WORDS_EOS]
+
+
+@pytest.fixture
+def poor(tmp_path):
+    """A tokenizer with the characters of the prompts and a few more: it drops what it does not know."""
+    characters = sorted({*"B89-71=M10/11=G27,41=<>", " "})
+    made = RustTokenizer(models.BPE(vocab={c: i for i, c in enumerate(["<eos>", *characters])}, merges=[]))
+    made.decoder = decoders.Fuse()
+    made.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path, set(characters)
+
+
+def test_what_our_tokenizer_cannot_spell_is_left_out(draft, worker, folder, poor):
+    path, known = poor
+    base = WORDS.model_copy(update={"template": "compact", "eos": [0]})
+    groups = training_groups(checked(draft, worker, folder), student(base, path), external=True)
+    kept = {
+        slot: [k for k, text in enumerate(each.document["completions"]) if set(text) <= known]
+        for slot, each in enumerate(draft.slots)
+    }
+    assert kept == {0: [0, 3], 1: [], 2: [1]}
+    assert {group.slot: len(group.samples) for group in groups} == {0: 2, 2: 1}  # nothing of slot 1 is left
+    assert [group.samples[0].reward for group in groups] == [1.0, 1.0]
+
+
+def test_every_character_of_the_producer_is_one_of_its_tokens():
+    assert tokens_of("".join(TOKENS[2:])) == list(range(2, len(TOKENS)))
+
+
+# --- what may be trained on ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", ["available", "task", "text", "reward"])
+def test_a_batch_with_anything_unknown_but_the_policy_is_not_used(check):
+    passed = [Outcome(name, "pass") for name in ("size", "schema", "tree", "sampling")]
+    assert usable([*passed, Outcome("policy", "unknown")])
+    assert not usable([*passed, Outcome(check, "unknown"), Outcome("policy", "unknown")])
+    for status in ("fail", "void"):
+        assert not usable([*passed, Outcome("policy", status)])
+
+
+def test_a_batch_whose_blocks_the_own_store_lost_is_not_used(draft, worker, folder):
+    tokenizer = Tokenizer(folder)
+    sealed = draft.seal()
+    sealed.blocks[sealed.names["group 1"]] = StoreFailed("the daemon does not answer")
+    audit = sealed.audit(worker, lambda _: tokenizer)
+    assert_stopped(audit, "available", "unknown", words="daemon")
+    assert not usable(check_batch(audit))
