@@ -95,27 +95,31 @@ def _password_option(parser: argparse.ArgumentParser) -> None:
 
 def _init(options: argparse.Namespace) -> int:
     from sapo_client import home, keystore
-    from sapo_client.config import ChainSettings, IpfsSettings, PolicySettings, SapoSettings, Settings
+    from sapo_client.config import Settings
 
-    settings = Settings(
-        chain=ChainSettings(
-            rpc=options.rpc,
-            deployment=options.deployment.resolve(),
-            poll_seconds=options.poll_seconds,
-            owner=options.owner.lower() if options.owner else None,
-        ),
-        policy=PolicySettings(folder=options.policy.resolve(), base=options.base),
-        ipfs=IpfsSettings(
-            api=options.ipfs_api,
-            gateway=options.ipfs_gateway,
-            endpoint=options.endpoint,
-            allow_private=options.allow_private,
-        ),
-        sapo=SapoSettings(
-            own_groups=options.i, external_groups=options.j, external=options.external, seed=options.seed
-        ),
-        threads=options.threads,
-    )
+    document = {
+        "chain": {
+            "rpc": options.rpc,
+            "deployment": options.deployment.resolve(),
+            "poll_seconds": options.poll_seconds,
+            "owner": options.owner.lower() if options.owner else None,
+        },
+        "policy": {"folder": options.policy.resolve(), "base": options.base},
+        "ipfs": {
+            "api": options.ipfs_api,
+            "gateway": options.ipfs_gateway,
+            "endpoint": options.endpoint,
+            "allow_private": options.allow_private,
+        },
+        "sapo": {
+            "own_groups": options.i,
+            "external_groups": options.j,
+            "external": options.external,
+            "seed": options.seed,
+        },
+        "threads": options.threads,
+    }
+    settings = Settings.checked(document, "the options")
     address = home.init(options.home.expanduser(), settings, options.password_file, light=options.light_key)
     print(keystore.BACKUP, file=sys.stderr)
     print(address)
@@ -123,6 +127,9 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from sapo_client.config import Settings
+
+    Settings.load(options.home.expanduser())  # a wrong home is told before torch takes its seconds
     try:
         from sapo_client.start import run
     except ModuleNotFoundError as error:

@@ -21,7 +21,7 @@ class ChainSettings(Section):
     rpc: str = "http://127.0.0.1:8545"
     deployment: Path  # deployment.json, as written by scripts/deploy
     poll_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
-    owner: str | None = None  # the node's address, where this key is only its operator
+    owner: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$")] | None = None  # where this key is only its operator
 
 
 class IpfsSettings(Section):
@@ -68,29 +68,47 @@ class Settings(Section):
                 f"{home} is no node's home: it has no {FILE_NAME}. Make one with `sapo init --home {home}`."
             )
         try:
-            return cls.model_validate(tomllib.loads(path.read_text()))
-        except tomllib.TOMLDecodeError as error:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:  # also bytes that are no UTF-8
             raise SapoError(f"{path} is not TOML: {error}") from error
+        return cls.checked(document, str(path))
+
+    @classmethod
+    def checked(cls, document: dict[str, Any], where: str) -> Self:
+        """Raises SapoError that names the first setting that cannot be. where: what the document was read from."""
+        try:
+            return cls.model_validate(document)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise SapoError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise SapoError(
+                f"{where}: {'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}"
+            ) from error
+
+    def refuse_overwriting(self, home: Path) -> None:
+        """Raises SapoError if the home has settings already."""
+        if (home / FILE_NAME).exists():
+            raise SapoError(f"{home / FILE_NAME} exists already; edit it, or choose another --home")
 
     def write(self, home: Path) -> None:
         """Raises SapoError rather than overwrite a node's settings."""
+        self.refuse_overwriting(home)
         path = home / FILE_NAME
-        if path.exists():
-            raise SapoError(f"{path} exists already; edit it, or choose another --home")
-        path.write_text(_toml(self.model_dump(mode="json", exclude_none=True)))
+        path.write_text(_toml(self.model_dump(mode="json", exclude_none=True)), encoding="utf-8")
 
 
 def _toml(document: dict[str, Any]) -> str:
-    """TOML of one level of tables; strings and numbers are written as JSON writes them, which TOML reads the same."""
-    import json
-
-    plain = [f"{key} = {json.dumps(value)}" for key, value in document.items() if not isinstance(value, dict)]
+    """TOML of one level of tables."""
+    plain = [f"{key} = {_value(value)}" for key, value in document.items() if not isinstance(value, dict)]
     tables = [
-        "\n".join([f"\n[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())])
+        "\n".join([f"\n[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())])
         for name, table in document.items()
         if isinstance(table, dict)
     ]
     return "\n".join([*plain, *tables]) + "\n"
+
+
+def _value(value: Any) -> str:
+    """As JSON writes it, which TOML reads the same, but for surrogate pairs and a bare DEL."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

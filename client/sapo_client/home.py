@@ -1,9 +1,11 @@
 """A node's home folder: what lies where, how it is made, and that only one process uses it."""
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from sapo_client.config import Settings
 from sapo_verifier.errors import SapoError
@@ -24,26 +26,48 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
     """
     from sapo_client import keystore
     from sapo_verifier.chain.deployment import Deployment
+    from sapo_verifier.ipfs import parse_endpoint
 
     spec = Deployment.load(settings.chain.deployment).spec
     if spec.base(settings.policy.base) is None:
         names = ", ".join(base.id for base in spec.bases)
         raise SapoError(f"the network's spec has no base {settings.policy.base!r}; choose one of: {names}")
-    home.mkdir(parents=True, exist_ok=True)
-    settings.write(home)
+    for address in (settings.ipfs.api, settings.ipfs.gateway):
+        parse_endpoint(address, allow_private=True)
+    if settings.ipfs.endpoint is not None:
+        parse_endpoint(settings.ipfs.endpoint, allow_private=settings.ipfs.allow_private)
     password = keystore.read_password(password_file)
+    home.mkdir(parents=True, exist_ok=True)
+    settings.refuse_overwriting(home)
     factor = keystore.LIGHT_WORK_FACTOR if light else keystore.SCRYPT_WORK_FACTOR
-    return keystore.create(home / KEYSTORE, password, work_factor=factor)
+    # Settings last: what fails before them can be tried again.
+    address = keystore.create(home / KEYSTORE, password, work_factor=factor)
+    settings.write(home)
+    return address
 
 
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
     """Hold the home for this process. Raises SapoError if another one does; the kernel lets go however we end."""
     with (home / LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SapoError(
-                f"another process runs the node in {home}; stop it first, or choose another --home"
-            ) from error
+        for _ in range(5):
+            if _locks(file, fcntl.LOCK_EX):
+                break
+            time.sleep(0.1)  # it may be `is_held`, which looks for a moment only
+        else:
+            raise SapoError(f"another process runs the node in {home}; stop it first, or choose another --home")
         yield
+
+
+def is_held(home: Path) -> bool:
+    """Whether a process runs the node. Unlike its number, which comes again, this cannot be mistaken."""
+    with (home / LOCK).open("a") as file:
+        return not _locks(file, fcntl.LOCK_SH)
+
+
+def _locks(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

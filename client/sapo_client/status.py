@@ -1,12 +1,12 @@
 """`sapo status`: what the node says, what the chain says of it, and whether that is well."""
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 from sapo_client.config import Settings
+from sapo_client.home import is_held
 from sapo_client.report import read_rounds, read_status
 from sapo_verifier.errors import SapoError
 
@@ -22,7 +22,7 @@ def show(home: Path, *, as_json: bool) -> int:
         raise SapoError(f"the node in {home} never ran; start it with `sapo run --home {home}`")
     facts: dict[str, Any] = {
         "node": status.get("node"),
-        "running": _alive(status["pid"]),
+        "running": is_held(home),
         "phase": status.get("phase"),
         "round": status.get("round"),
         "updated_seconds_ago": round(time.time() - status["updated"], 1),
@@ -87,13 +87,3 @@ def _chain_facts(settings: Settings, facts: dict[str, Any]) -> list[str]:
     if facts["round"] is not None and current - facts["round"] > ROUNDS_BEHIND:
         return [f"the node is in round {facts['round']}, the chain in round {current}: is this machine too slow?"]
     return []
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -1,4 +1,4 @@
-"""One devnet that most end-to-end tests look at, run as a person runs it, and stopped at the end as a person stops it."""
+"""One devnet that most end-to-end tests look at: run as a person runs it, and at the end stopped with Ctrl-C."""
 
 import signal
 from collections.abc import Iterator

@@ -119,7 +119,7 @@ def story(tmp_path_factory: pytest.TempPathFactory, random_policy: Path) -> Iter
 
             # A batch that nobody can have.
             net.play_to(3)
-            absent = hostile.submit(3, NOTHING, bytes(32), 1)
+            absent = hostile.submit(3, NOTHING, NOTHING, 1)
             net.play_to(5)
         yield Story(net, outbox.address, lie, copy, absent)
         outbox.close()
@@ -174,7 +174,7 @@ def test_an_auditor_finds_the_lie_and_names_its_place(story: Story) -> None:
 
 
 def test_an_auditor_finds_the_copy_and_the_empty_promise(story: Story) -> None:
-    copy = verify(story, story.copy)
+    copy = verify(story, story.copy, "--gateway", story.net.nodes[0].gateway)
     assert copy.returncode == 1
     assert "verdict: the check binding failed" in copy.stdout
     absent = verify(story, story.absent)

@@ -205,10 +205,21 @@ def test_an_answer_that_stops_the_scorer_does_not_hide_a_false_claim_beside_it(d
     assert_stopped(draft.seal().audit(slow, tokenizer), "reward", slot=1, k=3)
 
 
-def test_what_a_peer_wrote_is_fit_for_a_terminal(draft, worker, tokenizer):
-    for raw in (b'{"v":1,"\x1b[2J\xe2\x80\xae":1}', b'{"v":1,"' + b"a" * 500_000 + b'":1}'):
-        draft.raw_manifest = raw
-        for part in (draft, replace(draft, raw_manifest=None, policy=draft.policy | {"base": "\x07" + "b" * 500_000})):
-            reason = check_batch(part.seal().audit(worker, tokenizer))[-1].reason
-            assert reason.isprintable()
-            assert len(reason) < 4000
+@pytest.mark.parametrize("field", ["\x1b[2J\u202e", "\x07", "new\nline", "a" * 500_000])
+def test_what_a_peer_wrote_is_fit_for_a_terminal(draft, worker, tokenizer, field):
+    """No control characters, no text that runs backwards, not half a mebibyte of it."""
+    strange = replace(draft, policy=draft.policy | {"base": field})
+    other = replace(draft, manifest={field: 1})
+    for made, check in ((other, "schema"), (strange, "binding")):
+        outcome = assert_stopped(made.seal().audit(worker, tokenizer), check)
+        assert outcome.reason.isprintable()
+        assert len(outcome.reason) < 1100
+        assert field[:3].encode("unicode_escape").decode()[:3] in outcome.reason
+
+
+def test_evidence_is_fit_for_a_terminal_too(draft, worker, tokenizer):
+    (k,) = (k for k in range(GROUP) if draft.claimed(1, k))
+    assert "\n" in draft.slots[1].document["completions"][k]
+    draft.claim(1, k, False)
+    outcome = assert_stopped(draft.seal().audit(worker, tokenizer), "reward", slot=1, k=k)
+    assert outcome.evidence["text"] == draft.slots[1].document["completions"][k].replace("\n", "\\n")

@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     words = "fetch one batch by its on-chain index, run the checks, print each with its evidence"
     batch = commands.add_parser("batch", help=words, description=words[0].upper() + words[1:] + ".")
     batch.set_defaults(command=_batch)
-    batch.add_argument("index", type=int, help="the batch's position in the chain's list of all batches")
+    batch.add_argument("index", type=_index, help="the batch's position in the chain's list of all batches")
     batch.add_argument("--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)")
     batch.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
     batch.add_argument(
@@ -48,15 +48,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _index(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 1 << 64:
+        raise argparse.ArgumentTypeError(f"{text} is no batch's index: a number from 0 on")
+    return int(text)
+
+
 def _batch(options: argparse.Namespace) -> int:
     from sapo_verifier.bases import Tokenizer, find_base
     from sapo_verifier.chain.deployment import Deployment
     from sapo_verifier.chain.reader import ChainReader
     from sapo_verifier.checks import check_batch
     from sapo_verifier.evidence import Audit, facts_of, fetch_batch
-    from sapo_verifier.ipfs import GatewayReader
+    from sapo_verifier.ipfs import GatewayReader, parse_endpoint
     from sapo_verifier.tasks import TaskWorker
 
+    for gateway in options.gateway:
+        parse_endpoint(gateway, allow_private=options.allow_private)  # its fault is better told than passed over
     deployment = Deployment.load(options.deployment)
     reader = ChainReader(options.rpc, deployment)
     with GatewayReader(options.gateway, allow_private=options.allow_private) as store, TaskWorker() as worker:

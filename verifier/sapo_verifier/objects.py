@@ -81,7 +81,7 @@ class GroupBlock(Document):
     dataset: str
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     prompt: str  # as rendered for the base
-    completions: Annotated[list[str], Field(min_length=1)]
+    completions: Annotated[list[str], Field(min_length=1, max_length=256)]
     records: Digest
 
 

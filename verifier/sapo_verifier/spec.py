@@ -116,10 +116,6 @@ class Spec(Document):
             raise ValueError("two task rules name the same dataset; a group block could not say which one it follows")
         if len({base.id for base in self.bases}) != len(self.bases):
             raise ValueError("two bases have the same id")
-        for rule in self.tasks:
-            _may_pay(rule)
-        if len({rule.name for rule in self.tasks}) != len(self.tasks):
-            raise ValueError("two task rules have the same dataset; a group block names its rule by the dataset")
         for base in self.bases:
             self._base_fits(base)
         return self

@@ -1,0 +1,208 @@
+"""The commands as they are typed: instant help, no heavy imports, and words instead of tracebacks."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from networks import small_spec
+from sapo_client import cli, keystore
+from sapo_client.config import Settings
+from sapo_verifier.chain.deployment import Contracts, Deployment
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "transformers", "web3", "aiohttp", "reasoning_gym", "numpy", "eth_account")
+MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"], "deploy": ["scripts/deploy"]}
+HELP = ("sapo", "sapo init", "sapo run", "sapo status", "sapo ipfs", "sapo-verify", "sapo-verify batch", "deploy")
+MOST_SECONDS = 0.5
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment file of a network that is nowhere."""
+    spec = small_spec()
+    names = ("nodes", "beacon", "rounds", "audits")
+    contracts = Contracts(**{name: "0x" + f"{i + 1:02x}" * 20 for i, name in enumerate(names)})
+    path = tmp_path_factory.mktemp("network") / "deployment.json"
+    Deployment(
+        chain_id=31337,
+        block=5,
+        block_hash=bytes(32),
+        first_block=64,
+        contracts=contracts,
+        spec_digest=spec.digest(),
+        spec=spec,
+    ).save(path)
+    return path
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> Path:
+    keystore.write_random_password(tmp_path / "password")
+    return tmp_path / "password"
+
+
+def init(home: Path, deployment: Path, password: Path, *more: str) -> int:
+    words = ["init", "--home", str(home), "--deployment", str(deployment), "--policy", str(home.parent / "model")]
+    return cli.main([*words, "--password-file", str(password), "--light-key", *more])
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_is_instant_and_loads_nothing_heavy(command: str) -> None:
+    name, *words = command.split()
+    times = []
+    for _ in range(3):
+        started = time.monotonic()
+        done = _python(*MODULES[name], *words, "--help")
+        times.append(time.monotonic() - started)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("usage: ")
+        if min(times) < MOST_SECONDS:
+            break
+    assert min(times) < MOST_SECONDS
+    loaded = re.findall(r"\|\s+(\w+)$", _python("-X", "importtime", *MODULES[name], *words, "--help").stderr, re.M)
+    assert "argparse" in loaded, "the list of imports was understood"
+    assert not set(HEAVY) & set(loaded)
+
+
+def test_the_commands_are_installed() -> None:
+    for name in ("sapo", "sapo-verify"):
+        done = subprocess.run([Path(sys.executable).with_name(name), "--version"], capture_output=True, text=True)
+        assert done.returncode == 0
+        assert re.fullmatch(rf"{name} \d+\.\d+\.\d+\n", done.stdout)
+
+
+def test_init_makes_a_home(
+    tmp_path: Path, deployment: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "deep" / "home"
+    assert init(home, deployment, password, "--i", "3", "--external", "as-own", "--threads", "2") == 0
+    out, err = capsys.readouterr()
+    address = out.strip()
+    assert re.fullmatch("0x[0-9a-f]{40}", address)
+    assert "Back up" in err
+    assert (home / "keystore.json").stat().st_mode & 0o777 == 0o400
+    account = keystore.load(home / "keystore.json", keystore.read_password(password))
+    assert account.address.lower() == address
+    settings = Settings.load(home)
+    assert (settings.sapo.own_groups, settings.sapo.external, settings.threads) == (3, "as-own", 2)
+    assert settings.chain.deployment == deployment
+    assert settings.policy.folder.is_absolute()
+
+
+def test_init_never_overwrites(
+    tmp_path: Path, deployment: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    assert init(home, deployment, password) == 0
+    before = {path.name: path.read_bytes() for path in home.iterdir()}
+    assert init(home, deployment, password, "--i", "7") == 1
+    assert "node.toml exists already" in capsys.readouterr().err
+    (home / "node.toml").unlink()
+    assert init(home, deployment, password) == 1
+    assert "a key is never overwritten" in capsys.readouterr().err
+    assert not (home / "node.toml").exists()
+    assert (home / "keystore.json").read_bytes() == before["keystore.json"]
+
+
+def test_init_that_failed_can_be_tried_again(
+    tmp_path: Path, deployment: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    assert init(home, deployment, tmp_path / "no-such-password") == 1
+    assert "no password file" in capsys.readouterr().err
+    assert init(home, deployment, password) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--base", "gpt-9"], "has no base 'gpt-9'; choose one of: pocket"),
+        (["--i", "0"], "sapo.own_groups = 0"),
+        (["--j", "-1"], "sapo.external_groups = -1"),
+        (["--poll-seconds", "0"], "chain.poll_seconds = 0.0"),
+        (["--threads", "-2"], "threads = -2"),
+        (["--owner", "0x12"], "chain.owner = '0x12'"),
+        (["--ipfs-api", "localhost:5001"], "localhost:5001"),
+        (["--endpoint", "http://me"], "http://me"),
+        (["--endpoint", "/ip4/10.0.0.1/tcp/80/http"], "10.0.0.1"),
+        (["--deployment", "/no/such/file"], "/no/such/file"),
+    ],
+)
+def test_init_names_what_cannot_be(
+    tmp_path: Path,
+    deployment: Path,
+    password: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    words: str,
+) -> None:
+    home = tmp_path / "home"
+    assert init(home, deployment, password, *options) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("sapo: ")
+    assert words in err
+    assert not (home / "keystore.json").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "status"])
+def test_a_folder_that_is_no_home(tmp_path: Path, command: str) -> None:
+    done = _python(*MODULES["sapo"], command, "--home", str(tmp_path))
+    assert done.returncode == 1
+    assert f"{tmp_path} is no node's home" in done.stderr
+    assert f"sapo init --home {tmp_path}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_terminal_no_password(tmp_path: Path, deployment: Path, password: Path) -> None:
+    assert init(tmp_path / "home", deployment, password) == 0
+    done = _python(*MODULES["sapo"], "run", "--home", str(tmp_path / "home"))
+    assert done.returncode == 1
+    assert "--password-file" in done.stderr
+
+
+def test_a_node_without_torch_says_what_to_install(tmp_path: Path, deployment: Path, password: Path) -> None:
+    """As an auditor's installation has it."""
+    hidden = "import sys; sys.modules['torch'] = None; from sapo_client.cli import main; sys.exit(main())"
+    assert init(tmp_path / "home", deployment, password) == 0
+    done = _python("-c", hidden, "run", "--home", str(tmp_path / "home"))
+    assert done.returncode == 1
+    assert "sapo-network[node]" in done.stderr
+
+
+def test_wrong_usage_is_exit_status_2() -> None:
+    for words in (["sapo"], ["sapo", "fly"], ["sapo-verify"], ["sapo-verify", "batch"], ["deploy"]):
+        done = _python(*MODULES[words[0]], *words[1:])
+        assert done.returncode == 2
+        assert "usage:" in done.stderr
+
+
+def test_status_of_a_node_that_never_ran(tmp_path: Path, deployment: Path, password: Path) -> None:
+    assert init(tmp_path / "home", deployment, password) == 0
+    done = _python(*MODULES["sapo"], "status", "--home", str(tmp_path / "home"), "--json")
+    assert done.returncode == 1
+    assert "never ran" in done.stderr
+
+
+def test_verify_names_a_file_that_is_no_deployment(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.json"
+    for content in ("", json.dumps({"v": 1})):
+        path.write_text(content)
+        done = _python(*MODULES["sapo-verify"], "batch", "0", "--deployment", str(path))
+        assert done.returncode == 1
+        assert str(path) in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def _python(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, *words]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=60, stdin=subprocess.DEVNULL
+    )

@@ -1,0 +1,92 @@
+"""A node's settings: TOML there and back, and every mistake named."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sapo_client.config import FILE_NAME, ChainSettings, IpfsSettings, PolicySettings, SapoSettings, Settings
+from sapo_verifier.errors import SapoError
+
+
+def settings(**sapo: object) -> Settings:
+    return Settings(
+        chain=ChainSettings(deployment=Path("/net/deployment.json"), owner="0x" + "ab" * 20, poll_seconds=0.25),
+        policy=PolicySettings(folder=Path('/models/a "quoted" \\ name, ünïcode')),
+        ipfs=IpfsSettings(allow_private=True, endpoint="/dns4/example.org/tcp/443/https"),
+        sapo=SapoSettings.model_validate(sapo),
+        threads=3,
+    )
+
+
+def test_settings_come_back_as_they_were_written(tmp_path: Path) -> None:
+    written = settings(own_groups=7, external="drop-negatives", learning_rate=3e-5, seed=-4)
+    written.write(tmp_path)
+    assert Settings.load(tmp_path) == written
+    assert tomllib.loads((tmp_path / FILE_NAME).read_text())["ipfs"]["allow_private"] is True
+
+
+@given(
+    name=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), min_size=1),
+    rate=st.floats(min_value=1e-300, max_value=1e300),
+    seed=st.integers(min_value=-(2**63), max_value=2**63 - 1),
+)
+def test_every_string_and_number_survives(
+    tmp_path_factory: pytest.TempPathFactory, name: str, rate: float, seed: int
+) -> None:
+    folder = tmp_path_factory.mktemp("home")
+    policy = PolicySettings(folder=Path("/models"), base=name)
+    chain = ChainSettings(deployment=Path("/d.json"))
+    written = Settings(chain=chain, policy=policy, sapo=SapoSettings(learning_rate=rate, seed=seed))
+    written.write(folder)
+    assert Settings.load(folder) == written
+
+
+def test_what_is_not_set_is_not_written_and_has_its_default(tmp_path: Path) -> None:
+    Settings(chain=ChainSettings(deployment=Path("/d.json")), policy=PolicySettings(folder=Path("/m"))).write(tmp_path)
+    text = (tmp_path / FILE_NAME).read_text()
+    assert "owner" not in text
+    assert "endpoint" not in text
+    assert Settings.load(tmp_path).sapo == SapoSettings()
+
+
+def test_settings_are_never_overwritten(tmp_path: Path) -> None:
+    settings().write(tmp_path)
+    with pytest.raises(SapoError, match="exists already"):
+        settings(own_groups=9).write(tmp_path)
+    assert Settings.load(tmp_path) == settings()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('external = "truncated"', 'external = "all"', "sapo.external = 'all'"),
+        ("own_groups = 4", "own_groups = 257", "sapo.own_groups = 257"),
+        ("own_groups = 4", "own_grups = 4", "sapo.own_grups"),
+        ("threads = 3", 'threads = "many"', "threads = 'many'"),
+        ("poll_seconds = 0.25", "poll_seconds = nan", "chain.poll_seconds = nan"),
+        ("[policy]", "[polizy]", "policy"),
+        ("[chain]", "[chain", "is not TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, words: str) -> None:
+    settings().write(tmp_path)
+    path = tmp_path / FILE_NAME
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(SapoError, match=r"node\.toml") as caught:
+        Settings.load(tmp_path)
+    assert words in str(caught.value)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SapoError, match="is not TOML"):
+        Settings.load(tmp_path)
+
+
+def test_a_folder_without_settings_says_how_to_make_them(tmp_path: Path) -> None:
+    with pytest.raises(SapoError, match=f"sapo init --home {tmp_path}"):
+        Settings.load(tmp_path)
