@@ -17,6 +17,7 @@ import numpy as np
 from tokenizers import AddedToken, decoders, models
 from tokenizers import Tokenizer as RustTokenizer
 
+from rules import MONEY
 from sapo_verifier import intervals, protocol
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import CHECKS, batch_root, check_batch
@@ -41,7 +42,7 @@ def small_spec(**changes: Any) -> Spec:
         "max_token_bytes": 6, "max_adapter_bytes": 2 << 20, "max_rank": 4,
     }  # fmt: skip
     words = base | {"id": "words", "vocab": 300, "eos": [257], "context": 4096, "template": "{question}\n{instruction}"}
-    chain = {"round_blocks": 8, "draws": 4, "min_accepts": 2, "min_rejects": 2, "exit_rounds": 8, "bond": "0x1"}
+    chain = {"round_blocks": 8, "draws": 4, "min_accepts": 2, "min_rejects": 2, "exit_rounds": 9} | MONEY
     document: dict[str, Any] = {
         "v": 1, "chain": chain, "group_size": GROUP, "max_slots": 8, "max_new_tokens": LIMIT, "max_prompt_bytes": 1024,
         "pool_rounds": 2, "tasks": POCKET_TASKS, "answer": "brackets",

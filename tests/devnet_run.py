@@ -21,7 +21,8 @@ STOP_SECONDS = 30.0
 def start_devnet(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
     """The devnet's command in a session of its own, its output in folder/out.log, its data in folder/data."""
     command = [sys.executable, "-m", "sapo_devnet", "--data", str(folder / "data"), *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "scripts"), "PYTHONUNBUFFERED": "1"}
+    path = os.pathsep.join(filter(None, [str(ROOT / "scripts"), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
     with (folder / "out.log").open("wb") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anvil import ROOT, Anvil
+from rules import BOND, MONEY
 from sapo_verifier.chain.deploying import deploy
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.rpc import connect_for_sending
 from sapo_verifier.spec import Spec
 
-BOND = 10**18
+__all__ = ["BOND", "Network", "deploy_on", "small_spec"]
 
 
 def small_spec(**changes: Any) -> Spec:
@@ -22,8 +23,8 @@ def small_spec(**changes: Any) -> Spec:
             "draws": 4,
             "min_accepts": 2,
             "min_rejects": 2,
-            "exit_rounds": 7,
-            "bond": hex(BOND),
+            "exit_rounds": 9,
+            **MONEY,
         },
         "group_size": 4,
         "max_slots": 2,

@@ -44,7 +44,7 @@ class Checkpoint:
         """Put weights, optimizer and torch's random state back: the next step is the one that would have followed.
 
         The optimizer's settings, such as its learning rate, stay those that it was made with.
-        Raises CheckpointError or PolicyError, before the optimizer changes, if another base or optimizer was saved.
+        Raises CheckpointError or WeightsError, before the optimizer changes, if another base or optimizer was saved.
         """
         tensors = safetensors.torch.load_file(self.folder / _OPTIMIZER)
         described = optimizer.state_dict()["param_groups"]

@@ -52,11 +52,20 @@ class SapoSettings(Section):
     seed: int = 0
 
 
+class AuditSettings(Section):
+    """What a batch has to pass before this node learns from it."""
+
+    policy_check: bool = True  # recompute its probabilities; fetches the producer's weights, runs them beside our own
+    bases: list[Path] = []  # folders of other bases that the spec names, so that batches of theirs can be checked too
+    seconds: Annotated[float, Field(gt=0, le=86400)] = 120.0  # for fetching all batches that a round wants
+
+
 class Settings(Section):
     chain: ChainSettings
     policy: PolicySettings
     ipfs: IpfsSettings = IpfsSettings()
     sapo: SapoSettings = SapoSettings()
+    audit: AuditSettings = AuditSettings()
     threads: Annotated[int, Field(ge=0)] = 0  # CPU threads of torch; 0: its own choice
 
     @classmethod

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from sapo_client.forward import head, row_chunks
-from sapo_client.sampling import choose, scaled_cumulative
+from sapo_verifier.model.forward import head, row_chunks
+from sapo_verifier.model.sampling import choose, scaled_cumulative
 from sapo_verifier.protocol import stream_value
 
 

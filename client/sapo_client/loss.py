@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sapo_client.forward import Passage, completion_states, head, row_chunks
+from sapo_verifier.model.forward import Passage, completion_states, head, row_chunks
 
 
 @dataclass(frozen=True)

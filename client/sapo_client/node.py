@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sapo_client import home as layout
-from sapo_client.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.auditing import KEEP_ROUNDS, Auditor, FetchBudget
 from sapo_client.checkpoint import latest_checkpoint, save_checkpoint
 from sapo_client.ingest import training_groups
 from sapo_client.outbox import Outbox
@@ -23,11 +23,12 @@ from sapo_client.policy import Policy, Published
 from sapo_client.publish import Dealt, check_own, make_batch
 from sapo_client.report import RoundReport, StatusFile, read_rounds
 from sapo_client.sapo import Group, TrainConfig, build_training_set, has_advantage, make_optimizer, train_step
+from sapo_verifier.bases import Bases
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
 from sapo_verifier.errors import SapoError
-from sapo_verifier.evidence import Audit, fetch_batch
+from sapo_verifier.evidence import Audit, PolicyModel, fetch_batch
 from sapo_verifier.ipfs import BlockStore
 from sapo_verifier.tasks import TaskWorker
 
@@ -56,10 +57,13 @@ class Parts:
     store: BlockStore
     worker: TaskWorker
     policy: Policy
+    bases: Bases
+    model: PolicyModel | None  # answers the policy check; None: that check is left out
     pins: PinBook
     config: TrainConfig
     seed: int
     poll_seconds: float
+    audit_seconds: float = 120.0  # for fetching all batches that a round wants
 
 
 class Node:
@@ -77,7 +81,8 @@ class Node:
             parts.store,
             self._spec,
             parts.worker,
-            lambda _: parts.policy.tokenizer,
+            parts.bases.tokenizer,
+            parts.model,
             parts.pins,
             parts.node,
         )
@@ -148,9 +153,9 @@ class Node:
             self._wait_for_transactions(round_)
         self._drop_old_blocks(round_)
         self._count_bytes(report)
-        submission = self._parts.outbox.state(f"submit/{round_}")
-        if submission.status in ("failed", "expired"):
-            report.skipped = f"the batch did not get on chain: {submission.reason}"
+        if report.completions and self._parts.reader.batch_of(self._parts.node, round_) is None:
+            reason = self._parts.outbox.state(f"submit/{round_}").reason
+            report.skipped = f"the batch did not get on chain: {reason or 'the round ended before'}"
         if round_ != self._reported:
             report.append_to(self._parts.home)
         log.info(
@@ -240,8 +245,10 @@ class Node:
             return []
         self._status.update(phase="auditing")
         pool: dict[int, list[Group]] = {}
-        for past in range(max(0, round_ - self._spec.pool_rounds), round_):
-            window = self._auditor.window(past)
+        windows = [self._auditor.window(past) for past in range(max(0, round_ - self._spec.pool_rounds), round_)]
+        unknown = sum(batch.index not in self._pool for window in windows for batch in window)
+        budget = FetchBudget(parts.audit_seconds, unknown)
+        for window in windows:
             endpoints = self._endpoints(window)
             for batch in window:
                 if batch.index in self._pool:
@@ -250,7 +257,7 @@ class Node:
                 self._raise_if_stopped()
                 others = [endpoint for node, endpoint in endpoints.items() if node != batch.node]
                 peers = [endpoints[batch.node], *others[:2]]
-                pool[batch.index] = self._auditor.groups(batch, peers, parts.policy, report)
+                pool[batch.index] = self._auditor.groups(batch, peers, parts.policy, report, budget)
         self._pool = pool
         self._used = {(index, slot) for index, slot in self._used if index in pool}
         return [group for groups in pool.values() for group in groups if (group.index, group.slot) not in self._used]

@@ -75,7 +75,7 @@ class Outbox:
         self.stuck_blocks = stuck_blocks
         self.max_replacements = max_replacements
         self._account = account
-        self._sender = rpc.connect_for_sending(reader.rpc_url)
+        self._sender = rpc.connect_for_sending(reader.rpc_url, timeout=reader.timeout)
         deployment = reader.deployment
         self._store = OutboxStore(
             Path(path),
@@ -369,7 +369,9 @@ class Outbox:
                 return True
             self._wait(entry, explain(error))
             return False
-        assert bytes(sent) == attempt.hash
+        if bytes(sent) != attempt.hash:
+            self._wait(entry, "the chain's RPC took it, but names another hash; use another RPC if it is not mined")
+            return False
         log.info("%s: sent with nonce %d as 0x%s", entry.key, attempt.nonce, attempt.hash.hex())
         return True
 

@@ -22,7 +22,7 @@ from sapo_verifier.tasks.task import Task, TaskError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from sapo_client.forward import Passage
+    from sapo_verifier.model.forward import Passage
 
 PAD, EOS = "<pad>", "<eos>"  # ids 0 and 1; the alphabet's characters follow
 EOS_ID = 1
@@ -100,8 +100,8 @@ class Pupil:
         """AdamW with a short warm-up and a cosine down to a tenth of `peak`; cross-entropy on completions only."""
         import torch
 
-        from sapo_client.forward import micro_batches
         from sapo_client.loss import token_log_probs
+        from sapo_verifier.model.forward import micro_batches
 
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=peak, betas=(0.9, 0.98), weight_decay=0.01)
         warm_up = max(1, steps // 15)
@@ -123,7 +123,7 @@ class Pupil:
 
     def passage(self, answer_format: str) -> "Passage":
         """A random item of a random task, as ids, with its end-of-sequence token."""
-        from sapo_client.forward import Passage
+        from sapo_verifier.model.forward import Passage
 
         prompt, answer = self.rng.choice(self.rng.choice(self.pools))
         answer_ids = self.tokenizer.encode(answer_format.format(answer)).ids

@@ -70,7 +70,7 @@ def make_batch(spec: Spec, dealt: Dealt, policy: Policy, worker: TaskWorker) -> 
     records, stats = make_records(
         policy.engine(spec.max_new_tokens),
         policy.model,
-        [ids for prompt in prompts for ids in [policy.encoder.prompt(prompt)] * size],
+        [ids for prompt in prompts for ids in [policy.tokenizer.prompt(prompt)] * size],
         [
             protocol.stream_key(dealt.beacon, dealt.policy, dealt.node, slot, k)
             for slot in range(dealt.slots)

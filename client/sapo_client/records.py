@@ -6,29 +6,19 @@ from the pass below alone, so an honest record always holds its u (docs/protocol
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
-
-from sapo_client.forward import Passage, completion_states, head, micro_batches, row_chunks
 from sapo_client.generation import Engine
-from sapo_client.sampling import choose, owned, scaled_cumulative
 from sapo_verifier.errors import SapoError
 from sapo_verifier.intervals import WIDEN_TOLERANCE, miss
+from sapo_verifier.model.forward import Passage
+from sapo_verifier.model.positions import Position, positions
 from sapo_verifier.objects import Record
 from sapo_verifier.protocol import stream_values
 
 
 class RecordError(SapoError):
     """Passes over the same tokens disagree so much that no record can be made."""
-
-
-class Position(NamedTuple):
-    """What the pass finds for one completion position."""
-
-    lo: int  # of the token that stands there
-    last: int
-    chosen: int  # the token that owns u
 
 
 @dataclass(frozen=True)
@@ -38,43 +28,6 @@ class RecordStats:
     positions: int
     widened: int
     repaired: int
-
-
-@torch.no_grad()
-def positions(
-    model: Any, passages: Sequence[Passage], us: Sequence[Sequence[int]], vocab: int, *, batch_tokens: int = 8192
-) -> list[list[Position]]:
-    """The pass. us: one value per completion token. Raises NotFiniteError for a broken model."""
-    found: list[list[Position]] = [[] for _ in passages]
-    for batch in micro_batches([passage.length for passage in passages], batch_tokens):
-        chosen_passages = [passages[i] for i in batch]
-        states = completion_states(model, chosen_passages)
-        tokens = torch.tensor([t for i in batch for t in passages[i].completion], device=states.device)
-        values = [u for i in batch for u in us[i]]
-        flat: list[Position] = []
-        for rows in row_chunks(len(values), vocab):
-            x = scaled_cumulative(head(model, states[rows]), vocab)
-            intervals = owned(x, tokens[rows])
-            flat += [
-                Position(lo, last, chosen)
-                for (lo, last), chosen in zip(intervals, choose(x, values[rows]).tolist(), strict=True)
-            ]
-        at = 0
-        for i in batch:
-            found[i] = flat[at : at + len(us[i])]
-            at += len(us[i])
-    return found
-
-
-def policy_intervals(model: Any, prompt: Sequence[int], tokens: Sequence[int], vocab: int) -> list[tuple[int, int]]:
-    """(lo, last) of each completion token under the model: what a verifier compares records with.
-
-    Raises ValueError for an id that is not below vocab, NotFiniteError for a broken model.
-    """
-    if any(not 0 <= token < vocab for token in [*prompt, *tokens]):
-        raise ValueError(f"a token id is not below the base's vocab of {vocab}")
-    (found,) = positions(model, [Passage(prompt, tokens)], [[0] * len(tokens)], vocab)
-    return [(position.lo, position.last) for position in found]
 
 
 def make_records(
@@ -120,12 +73,15 @@ def make_records(
 
 
 def hold(tokens: Sequence[int], found: Sequence[Position], us: Sequence[int]) -> tuple[list[Record], int]:
-    """Records up to the first position whose miss of u is no rounding, and how many intervals were widened."""
+    """Records up to the first position whose miss of u is no rounding, and how many intervals were widened.
+
+    A token that owns nothing in this pass is never legal, however near its place is to u.
+    """
     records: list[Record] = []
     widened = 0
     for token, position, u in zip(tokens, found, us, strict=False):
         off = miss(u, position.lo, position.last)
-        if off > WIDEN_TOLERANCE:
+        if off > WIDEN_TOLERANCE or position.lo > position.last:
             break
         widened += off > 0
         records.append(Record(token, min(position.lo, u), max(position.last, u)))

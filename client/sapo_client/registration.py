@@ -36,9 +36,12 @@ def ensure_registered(
             )
         if node != operator:
             raise SapoError(f"only the owner {node} can register the node, not its operator {operator}")
-        call = Call("nodes", "register", (operator, endpoint))
-        _send(outbox, f"register/{info.registered_block}", call, stop, value=bond)
-        return
+        key = f"register/{info.registered_block}"
+        # An earlier run may have stored it with another endpoint, which is put right below.
+        call = outbox.call_of(key) or Call("nodes", "register", (operator, endpoint))
+        if not _send(outbox, key, call, stop, value=bond):
+            return
+        info = reader.node_of(node)
     _refuse_inactive(info, operator, bond)
     if info.endpoint != endpoint:
         if node != operator:
@@ -60,13 +63,17 @@ def _refuse_inactive(info: NodeInfo, operator: str, bond: int) -> None:
         raise SapoError(f"the key {operator} is neither the owner {info.node} nor its operator {info.operator}")
 
 
-def _send(outbox: Outbox, key: str, call: Call, stop: threading.Event, *, value: int = 0) -> None:
-    """Put the call in the outbox and wait until it is mined."""
+def _send(outbox: Outbox, key: str, call: Call, stop: threading.Event, *, value: int = 0) -> bool:
+    """Put the call in the outbox and wait until it is mined. False if asked to stop before that."""
     outbox.put(key, call, value=value)
+    if outbox.state(key).status == "failed":  # in an earlier run: what it lacked may be there now
+        outbox.retry(key)
     while outbox.pending() and not stop.is_set():
         outbox.pump()
         stop.wait(0.2)
     state = outbox.state(key)
     if state.status == "failed":
         raise SapoError(f"{call.function} was not accepted: {state.reason}")
-    log.info("%s is mined", call.function)
+    if state.status == "mined":
+        log.info("%s is mined", call.function)
+    return state.status == "mined"

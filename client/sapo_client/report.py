@@ -35,6 +35,8 @@ class RoundReport:
     bytes_down: int = 0
     seconds_generating: float = 0.0
     seconds_auditing: float = 0.0
+    seconds_policy_check: float = 0.0  # of those
+    bytes_weights: int = 0  # of other nodes, for the policy check; what is here already is not fetched again
     seconds_training: float = 0.0
     seconds_waiting: float = 0.0
     training: dict[str, Any] = field(default_factory=dict)  # StepStats
@@ -50,16 +52,23 @@ class RoundReport:
 
 
 def read_rounds(home: Path) -> list[dict[str, Any]]:
-    """The reports so far, the last one of each round; a line cut short by a crash is passed over."""
+    """The reports so far, the last one of each round; a line that a crash damaged is passed over."""
     path = home / ROUNDS_FILE
     reports: dict[int, dict[str, Any]] = {}
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            report = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        reports[report["round"]] = report
+    for line in path.read_bytes().split(b"\n") if path.exists() else []:
+        report = _object(line)
+        if isinstance(report.get("round"), int):
+            reports[report["round"]] = report
     return [reports[round_] for round_ in sorted(reports)]
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    """A JSON object; {} for anything else, such as what a crash left."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):  # also bytes that are no UTF-8
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 class StatusFile:
@@ -81,9 +90,8 @@ class StatusFile:
 
 def read_status(home: Path) -> dict[str, Any] | None:
     """The last status; None if the node never ran, or a crash of the machine took the file's contents."""
-    path = home / STATUS_FILE
     try:
-        status: dict[str, Any] = json.loads(path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+        data = (home / STATUS_FILE).read_bytes()
+    except FileNotFoundError:
         return None
-    return status
+    return _object(data) or None

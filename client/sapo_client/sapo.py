@@ -16,9 +16,9 @@ from typing import Literal
 
 import torch
 
-from sapo_client.forward import Passage, micro_batches
 from sapo_client.loss import LossInputs, LossOutputs, grpo_loss, token_log_probs
 from sapo_client.policy import Policy
+from sapo_verifier.model.forward import Passage, micro_batches
 
 External = Literal["truncated", "as-own", "drop-negatives"]
 

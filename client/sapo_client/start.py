@@ -20,11 +20,12 @@ from sapo_client.pins import PinBook
 from sapo_client.policy import Policy
 from sapo_client.registration import ensure_registered
 from sapo_client.sapo import TrainConfig
-from sapo_verifier.bases import find_base
+from sapo_verifier.bases import Bases
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
 from sapo_verifier.ipfs import BlockStore, StoreFailed, parse_endpoint
+from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,8 @@ def _assemble(
     store = _store(home, settings, stack)
     worker = stack.enter_context(TaskWorker())
     worker.check_versions(deployment.spec)
-    policy = _policy(settings, deployment)
+    bases = Bases([settings.policy.folder, *settings.audit.bases])
+    policy = _policy(settings, deployment, bases)
     outbox = Outbox(home / layout.OUTBOX, reader, account)
     stack.callback(outbox.close)
     pins = PinBook(home / layout.PINS)
@@ -76,18 +78,21 @@ def _assemble(
         store=store,
         worker=worker,
         policy=policy,
+        bases=bases,
+        model=policy_model(bases) if settings.audit.policy_check else None,
         pins=pins,
         config=train_config(settings.sapo),
         seed=settings.sapo.seed,
         poll_seconds=settings.chain.poll_seconds,
+        audit_seconds=settings.audit.seconds,
     )
 
 
-def _policy(settings: Settings, deployment: Deployment) -> Policy:
+def _policy(settings: Settings, deployment: Deployment, bases: Bases) -> Policy:
     base = deployment.spec.base(settings.policy.base)
     if base is None:
         raise SapoError(f"the network's spec has no base {settings.policy.base!r}; see [policy] in the settings")
-    return Policy.load(find_base(base, [settings.policy.folder]), base)
+    return Policy.load(bases.folder(base), base)
 
 
 def train_config(settings: SapoSettings) -> TrainConfig:

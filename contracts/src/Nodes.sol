@@ -179,6 +179,17 @@ contract Nodes is INodes {
         return _nodes[node].operator;
     }
 
+    /// @inheritdoc INodes
+    function standingOf(address node) external view returns (address operator, State state, bool isFull) {
+        Stored storage stored = _nodes[node];
+        return (stored.operator, stored.state, stored.bond == BOND);
+    }
+
+    /// @inheritdoc INodes
+    function registeredBlockOf(address node) external view returns (uint256) {
+        return _nodes[node].registeredBlock;
+    }
+
     // ---- inside
 
     function _bonded(address node) private view returns (Stored storage stored) {

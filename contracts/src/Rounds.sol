@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {IAudits} from "./interfaces/IAudits.sol";
 import {IBeacon} from "./interfaces/IBeacon.sol";
 import {INodes} from "./interfaces/INodes.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
@@ -16,8 +17,12 @@ contract Rounds is IRounds {
     uint256 private constant ENTRY_BITS = 64;
     uint256 private constant SLOTS_BITS = 16;
 
-    /// @dev A bond outlives the rounds r … r+6 of a batch's life.
-    uint256 private constant LIFE_ROUNDS = 7;
+    /// @dev A bond outlives the rounds r … r+6 of the last batch that an exiting node may have committed to, two rounds
+    /// ahead, by one: somebody has to have time to slash.
+    uint256 private constant LEAST_EXIT_ROUNDS = 9;
+
+    /// @dev How far ahead a policy can be committed.
+    uint256 private constant ROUNDS_AHEAD = 2;
 
     /// @dev What of a batch is not in the ledger or the policies already.
     struct Stored {
@@ -40,6 +45,9 @@ contract Rounds is IRounds {
     /// @inheritdoc IRounds
     IBeacon public immutable BEACON;
 
+    /// @dev As `NODES` names it; asked directly, because each commitment asks.
+    IAudits private immutable AUDITS;
+
     uint64 private immutable FIRST_BLOCK;
     uint32 private immutable ROUND_BLOCKS;
     uint16 private immutable GROUP_SIZE;
@@ -50,18 +58,24 @@ contract Rounds is IRounds {
     uint16 private immutable MIN_REJECTS;
     bytes32 private immutable SPEC;
 
-    Stored[] private _batches;
+    mapping(uint256 index => Stored) private _batches;
     mapping(uint256 round => Head) private _heads;
+
+    /// @dev The last round with a batch: its head says how many batches there are, so that no other count is kept.
+    uint256 private _lastWithBatch;
+
+    mapping(address node => uint256 round) private _lastPolicies;
     mapping(address node => mapping(uint256 round => bytes32)) private _policies;
     mapping(address node => mapping(uint256 word => uint256)) private _ledger;
 
     constructor(Parameters memory p, INodes nodes, IBeacon source) {
         if (p.firstBlock < block.number) revert FirstBlockIsPast(p.firstBlock, block.number);
         if (!_valid(p)) revert InvalidParameters(p);
-        uint256 least = LIFE_ROUNDS * p.roundBlocks;
+        uint256 least = LEAST_EXIT_ROUNDS * p.roundBlocks;
         if (nodes.EXIT_BLOCKS() < least) revert ExitTooShort(nodes.EXIT_BLOCKS(), least);
         NODES = nodes;
         BEACON = source;
+        AUDITS = IAudits(nodes.AUDITS());
         FIRST_BLOCK = p.firstBlock;
         ROUND_BLOCKS = p.roundBlocks;
         GROUP_SIZE = p.groupSize;
@@ -79,16 +93,18 @@ contract Rounds is IRounds {
     function commitPolicy(address node, uint256 round, bytes32 policy, uint16 slots) external {
         uint256 current = currentRound();
         if (round <= current) revert RoundHasBegun(round, current);
-        if (round > current + 2) revert RoundTooFarAhead(round, current);
+        if (round > current + ROUNDS_AHEAD) revert RoundTooFarAhead(round, current);
         if (policy == 0) revert ZeroPolicy(node, round);
         if (slots == 0 || slots > MAX_SLOTS) revert WrongSlots(slots, MAX_SLOTS);
         bytes32 committed = _policies[node][round];
         if (committed != 0) revert PolicyAlreadyCommitted(node, round, committed);
-        _checkCaller(node);
-        if (!NODES.isSettled(node)) revert NodeNotSettled(node);
+        (INodes.State state, bool isFull) = _checkCaller(node);
+        if (state != INodes.State.Registered || !isFull) revert NodeNotActive(node);
+        if (address(AUDITS).code.length != 0 && !AUDITS.settled(node)) revert NodeNotSettled(node);
 
         _policies[node][round] = policy;
         _addToLedger(node, round, slots);
+        if (round > _lastPolicies[node]) _lastPolicies[node] = round;
         emit PolicyCommitted(node, round, policy, slots);
     }
 
@@ -102,7 +118,8 @@ contract Rounds is IRounds {
         uint256 claim
     ) external returns (uint256 index) {
         _checkIsCurrent(round);
-        _checkCaller(node);
+        (INodes.State state,) = _checkCaller(node);
+        if (state != INodes.State.Registered && state != INodes.State.Exiting) revert NodeNotBonded(node);
         uint16 slots = _checkBatch(node, round, manifest, root, claim);
         bytes32 captured = _capture(round);
         if (captured == 0) revert BeaconNotCaptured(round);
@@ -116,6 +133,20 @@ contract Rounds is IRounds {
     /// @inheritdoc IRounds
     function poke() external returns (bytes32) {
         return _capture(currentRound());
+    }
+
+    /// @inheritdoc IRounds
+    function deal(address voter, uint256 round)
+        external
+        returns (uint256 current, uint256 others, bool hasOwn)
+    {
+        current = currentRound();
+        _capture(current);
+        uint256 count = _heads[round].count;
+        if (count == 0) revert NoBatches(round);
+        (, uint256 indexPlusOne) = _entryOf(voter, round);
+        hasOwn = indexPlusOne != 0;
+        others = hasOwn ? count - 1 : count;
     }
 
     // ---- views
@@ -152,14 +183,15 @@ contract Rounds is IRounds {
     }
 
     /// @inheritdoc IRounds
-    function batchCount() external view returns (uint256) {
-        return _batches.length;
+    function batchCount() public view returns (uint256) {
+        Head storage head = _heads[_lastWithBatch];
+        return uint256(head.first) + head.count;
     }
 
     /// @inheritdoc IRounds
     function batchAt(uint256 index) external view returns (Batch memory) {
-        if (index >= _batches.length) revert NoSuchBatch(index, _batches.length);
         Stored storage stored = _batches[index];
+        if (stored.node == address(0)) revert NoSuchBatch(index, batchCount());
         (uint16 slots,) = _entryOf(stored.node, stored.round);
         return Batch({
             node: stored.node,
@@ -199,25 +231,63 @@ contract Rounds is IRounds {
 
     /// @inheritdoc IRounds
     function windowStart(address voter, uint256 round, uint8 stage) external view returns (uint256) {
+        return windowOf(voter, round, stage).start;
+    }
+
+    /// @inheritdoc IRounds
+    function windowOf(address voter, uint256 round, uint8 stage) public view returns (Window memory window) {
         if (stage != 1 && stage != 2) revert NoSuchStage(stage);
-        uint256 count = _heads[round].count;
+        Head storage head = _heads[round];
+        (uint256 first, uint256 count) = (head.first, head.count);
         if (count == 0) revert NoBatches(round);
         uint256 dealtIn = stage == 1 ? round + 1 : round + 4;
         bytes32 dealer = beacon(dealtIn);
         if (dealer == 0) revert BeaconNotCaptured(dealtIn);
-        return Protocol.drawStart(dealer, voter, stage, count);
+
+        (, uint256 indexPlusOne) = _entryOf(voter, round);
+        uint256 others = indexPlusOne == 0 ? count : count - 1;
+        uint256 most = stage == 1 ? DRAWS : 4 * uint256(DRAWS);
+        window.first = first;
+        window.count = count;
+        window.start = Protocol.drawStart(dealer, voter, stage, count);
+        window.own = indexPlusOne == 0 ? count : indexPlusOne - 1 - first;
+        window.size = others < most ? others : most;
+        window.beacon = dealer;
+        window.acc = head.acc;
+    }
+
+    /// @inheritdoc IRounds
+    function scoreOf(uint256 index) external view returns (uint256) {
+        return Protocol.score(_batches[index].claim);
+    }
+
+    /// @inheritdoc IRounds
+    function missedOf(address node) external view returns (uint256 current, uint256 last, uint256 missed) {
+        if (block.number < FIRST_BLOCK) return (0, 0, 0);
+        current = currentRound();
+        last = _lastPolicies[node];
+        for (uint256 i = 0; i <= ROUNDS_AHEAD && i <= last; ++i) {
+            uint256 round = last - i;
+            if (round >= current) continue;
+            (uint16 slots, uint256 indexPlusOne) = _entryOf(node, round);
+            if (slots != 0 && indexPlusOne == 0 && beacon(round) != 0) missed |= 1 << i;
+        }
     }
 
     // ---- inside
 
     function _append(Stored memory batch, uint16 slots) private returns (uint256 index) {
-        index = _batches.length;
-        _batches.push(batch);
-        _addToLedger(batch.node, batch.round, (index + 1) << SLOTS_BITS);
         Head storage head = _heads[batch.round];
+        (uint256 first, uint256 count) = (head.first, head.count);
+        if (count == 0) {
+            first = batchCount();
+            _lastWithBatch = batch.round;
+        }
         // forge-lint: disable-next-line(unsafe-typecast) batches cannot reach 2**128
-        if (head.count == 0) head.first = uint128(index);
-        head.count += 1;
+        (head.first, head.count) = (uint128(first), uint128(count + 1));
+        index = first + count;
+        _batches[index] = batch;
+        _addToLedger(batch.node, batch.round, (index + 1) << SLOTS_BITS);
         bytes32 acc = Protocol.foldAcc(head.acc, batch.node, batch.manifest, batch.root, batch.claim);
         head.acc = acc;
         emit BatchSubmitted(
@@ -247,11 +317,10 @@ contract Rounds is IRounds {
         if (round > current) revert RoundNotBegun(round, current);
     }
 
-    function _checkCaller(address node) private view {
-        if (msg.sender != node && msg.sender != NODES.operatorOf(node)) {
-            revert NotOwnerOrOperator(node, msg.sender);
-        }
-        if (!NODES.isActive(node)) revert NodeNotActive(node);
+    function _checkCaller(address node) private view returns (INodes.State state, bool isFull) {
+        address operator;
+        (operator, state, isFull) = NODES.standingOf(node);
+        if (msg.sender != node && msg.sender != operator) revert NotOwnerOrOperator(node, msg.sender);
     }
 
     function _checkBatch(address node, uint256 round, bytes32 manifest, bytes32 root, uint256 claim)

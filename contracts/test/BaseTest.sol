@@ -18,7 +18,7 @@ abstract contract BaseTest {
 
     uint256 internal constant BOND = 1 ether;
     uint256 internal constant ROUND_BLOCKS = 20;
-    uint256 internal constant EXIT_BLOCKS = 8 * ROUND_BLOCKS;
+    uint256 internal constant EXIT_BLOCKS = 9 * ROUND_BLOCKS;
     uint256 internal constant FIRST_BLOCK = 100;
     bytes32 internal constant SPEC = keccak256("spec");
     bytes32 internal constant POLICY = keccak256("policy");
@@ -48,7 +48,7 @@ abstract contract BaseTest {
 
     // ---- the network
 
-    function defaults() internal pure returns (IRounds.Parameters memory) {
+    function defaults() internal pure virtual returns (IRounds.Parameters memory) {
         return IRounds.Parameters({
             firstBlock: uint64(FIRST_BLOCK),
             roundBlocks: uint32(ROUND_BLOCKS),

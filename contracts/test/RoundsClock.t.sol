@@ -98,12 +98,12 @@ contract RoundsClockTest is BaseTest {
     }
 
     function test_constructor_revertsWhenABondIsFreeBeforeARoundIsFinal() public {
-        Nodes hasty = new Nodes(BOND, 7 * ROUND_BLOCKS - 1, AUDITS);
+        Nodes hasty = new Nodes(BOND, 9 * ROUND_BLOCKS - 1, AUDITS);
         expectRevert(
-            abi.encodeWithSelector(IRounds.ExitTooShort.selector, 7 * ROUND_BLOCKS - 1, 7 * ROUND_BLOCKS)
+            abi.encodeWithSelector(IRounds.ExitTooShort.selector, 9 * ROUND_BLOCKS - 1, 9 * ROUND_BLOCKS)
         );
         new Rounds(defaults(), hasty, source);
-        new Rounds(defaults(), new Nodes(BOND, 7 * ROUND_BLOCKS, AUDITS), source);
+        new Rounds(defaults(), new Nodes(BOND, 9 * ROUND_BLOCKS, AUDITS), source);
     }
 
     function _refuses(IRounds.Parameters memory p) private {

@@ -222,27 +222,37 @@ contract RoundsSubmitTest is BaseTest {
         rounds.submit(alice, ROUND, captured, MANIFEST, ROOT, 0);
     }
 
-    function test_submit_revertsWhenExiting() public {
+    /// @dev Who has committed can always deliver: otherwise it would be fined for nothing that it did.
+    function test_submit_worksWhenExiting() public {
         vm.prank(alice);
         nodes.requestExit();
-        _refusesInactiveAlice();
+        submit(alice, ROUND, 0);
+    }
+
+    function test_submit_worksWhenFined() public {
+        deployAudits().fine(nodes, alice, 1, payable(bob), 0);
+        submit(alice, ROUND, 0);
     }
 
     function test_submit_revertsWhenSlashed() public {
         deployAudits().slash(nodes, alice, payable(bob), 0);
-        _refusesInactiveAlice();
+        _refusesAlice();
     }
 
-    function test_submit_revertsWhenFinedUntilToppedUp() public {
-        deployAudits().fine(nodes, alice, 1, payable(bob), 0);
-        _refusesInactiveAlice();
-        nodes.topUp{value: 1}(alice);
-        submit(alice, ROUND, 0);
+    function test_submit_revertsWhenWithdrawn() public {
+        enter(1);
+        vm.prank(alice);
+        nodes.requestExit();
+        vm.roll(block.number + EXIT_BLOCKS);
+        vm.prank(alice);
+        nodes.withdraw(payable(alice));
+        enter(ROUND);
+        _refusesAlice();
     }
 
-    function _refusesInactiveAlice() private {
+    function _refusesAlice() private {
         bytes32 captured = rounds.poke();
-        expectRevert(abi.encodeWithSelector(IRounds.NodeNotActive.selector, alice));
+        expectRevert(abi.encodeWithSelector(IRounds.NodeNotBonded.selector, alice));
         vm.prank(alice);
         rounds.submit(alice, ROUND, captured, MANIFEST, ROOT, 0);
     }

@@ -164,7 +164,7 @@ class Devnet:
         print(LEGEND)
         first, last = third_means(rows)
         checked = checked_share(rows)
-        batches = sum(bool(row["completions"]) for row in rows)
+        batches = sum(bool(row["completions"]) and not row["skipped"] for row in rows)
         expected = self._options.nodes * self._options.rounds
         failed = sum(row["external_failed"] for row in rows)
         peaks = {node.name: node.process.peak_kib // 1024 for node in self._nodes if node.process}

@@ -61,12 +61,13 @@ def test_a_devnet_account_deploys_what_a_reader_accepts(anvil: Anvil, spec_file:
     assert deployment.chain_id == 31337
     assert deployment.contracts.audits == contract_address(account, 3)
     assert deployment.contracts.audits in done.stdout
+    assert deployment.contracts.token in done.stdout
     reader = ChainReader(anvil.url, deployment)
     reader.check()
     assert reader.call(Call("nodes", "AUDITS")) == deployment.contracts.audits
     assert reader.call(Call("nodes", "isSettled", (account.lower(),))) is True
     reader.close()
-    assert anvil.w3.eth.get_transaction_count(account) == 3
+    assert anvil.w3.eth.get_transaction_count(account) == 5
 
 
 def test_a_keystore_deploys_and_nothing_secret_is_shown(

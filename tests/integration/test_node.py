@@ -81,74 +81,103 @@ def test_a_late_node_skips_rounds_and_takes_part_again_beside_one_that_uses_nobo
     assert "unhealthy: the node is not running" in dead.stdout
 
 
-def test_a_beacon_is_captured_by_a_node_that_saw_the_rounds_very_first_block(net: Swarm) -> None:
-    node = net.add()
-    node.start()
-    net.begin()
-    net.play_to(1)
-    net.serve_until("round 1 is played", lambda: node.done(1))
-    net.chain.mine(net.reader.first_block_of(2) - net.chain.block_number())
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> Iterator[Swarm]:
+    """One node that several tests play on with, one after the other."""
+    with swarm(tmp_path_factory.mktemp("shared"), policy) as made:
+        made.add().start()
+        made.begin()
+        yield made
+
+
+@pytest.fixture
+def now(shared: Swarm) -> int:
+    """A round that the node has played to its end, after one in which it took part."""
+    now = shared.clock.round() + 2
+    shared.play_to(now)
+    shared.serve_until(f"round {now} is played", lambda: shared.nodes[0].done(now))
+    return now
+
+
+def test_a_beacon_is_captured_by_a_node_that_saw_the_rounds_very_first_block(shared: Swarm, now: int) -> None:
+    node = shared.nodes[0]
+    shared.chain.mine(shared.reader.first_block_of(now + 1) - shared.chain.block_number())
     # In the first block nobody can capture it yet; a node that asks too early must ask again.
-    wait_until("the node has seen round 2", lambda: node.status()["round"] == 2, seconds=30)
-    time.sleep(2.0)
-    net.chain.mine(1)
-    net.serve_until("round 2 is played", lambda: node.done(2))
-    assert net.reader.batch_of(node.address, 2) is not None
+    wait_until("the node has seen the round", lambda: node.status()["round"] == now + 1, seconds=30)
+    time.sleep(1.0)
+    shared.chain.mine(1)
+    shared.serve_until("it is played", lambda: node.done(now + 1))
+    assert shared.reader.batch_of(node.address, now + 1) is not None
 
 
-def test_a_node_that_was_killed_when_done_does_nothing_twice(net: Swarm) -> None:
-    node = net.add()
-    node.start()
-    net.begin()
-    net.play_to(2)
-    net.serve_until("round 2 is played", lambda: node.done(2))
-    sent = _transactions(net, node)
-    before, count = report_of(node, 2), lines_of(node)
+def test_a_node_that_was_killed_when_done_does_nothing_twice(shared: Swarm, now: int) -> None:
+    node = shared.nodes[0]
+    sent, batches = _transactions(shared, node), shared.reader.batch_count()
+    before, count = report_of(node, now), lines_of(node)
     assert node.process is not None
     children = descendants(node.process.pid)
     node.process.kill()
     wait_until("the task worker ends with its node", lambda: not remaining(children), seconds=10)
     node.start()
-    net.serve_until("round 2 is played again", lambda: node.ready() and node.done(2))
+    shared.serve_until("it is played again", lambda: node.ready() and node.done(now))
     time.sleep(0.5)
-    assert _transactions(net, node) == sent, "playing a round twice sends nothing twice"
+    assert _transactions(shared, node) == sent, "playing a round twice sends nothing twice"
     assert lines_of(node) == count, "a round that was reported is not reported again"
-    assert report_of(node, 2) == before
-    net.play_to(4)
-    assert [net.reader.batch_at(i).round for i in range(net.reader.batch_count())] == [1, 2, 3]
-    assert report_of(node, 3)["bytes_up"] == 0, "nobody fetched anything: an old count must not be counted again"
+    assert report_of(node, now) == before
+    shared.play_to(now + 2)
+    assert shared.reader.batch_count() == batches + 1
+    assert report_of(node, now + 1)["bytes_up"] == 0, "nobody fetched anything: an old count is not counted again"
 
 
-def test_a_node_that_is_killed_after_its_submission_submits_no_other(net: Swarm) -> None:
+def test_a_node_that_is_killed_after_its_submission_submits_no_other(shared: Swarm, now: int) -> None:
     """Blocks are made only after the kill: the transaction is on its way while nobody watches."""
-    node = net.add()
-    node.start()
-    net.begin()
-    net.play_to(1)
-    net.serve_until("the beacon is captured", lambda: net.reader.beacon(1) is not None)
-    wait_until("its batch is sent", lambda: "submit/1: sent" in (node.home / "node.log").read_text(), seconds=60)
+    node, round_ = shared.nodes[0], now + 1
+    _play_until_sent(shared, round_)
     assert node.process is not None
     node.process.kill()
     node.start()
-    net.play_to(3)
-    assert [net.reader.batch_at(i).round for i in range(net.reader.batch_count())] == [1, 2]
-    assert (node.home / "node.log").read_text().count("submit/1: sent") == 1
-    assert report_of(node, 1)["completions"] > 0
-    assert report_of(node, 1)["skipped"] == ""
+    shared.play_to(round_ + 2)
+    assert len(shared.reader.batches_of(round_)) == len(shared.reader.batches_of(round_ + 1)) == 1
+    assert (node.home / "node.log").read_text().count(f"submit/{round_}: sent") == 1
+    assert report_of(node, round_)["completions"] > 0
+    assert report_of(node, round_)["skipped"] == ""
 
 
-def test_a_round_that_ends_before_a_batch_is_mined_is_reported_as_it_ended(net: Swarm) -> None:
+def test_a_round_that_ends_before_a_batch_is_mined_is_reported_as_it_ended(shared: Swarm, now: int) -> None:
     """The submission is mined by the same step that ends the round."""
-    node = net.add()
-    node.start()
-    net.begin()
-    net.play_to(1)
-    net.serve_until("the beacon is captured", lambda: net.reader.beacon(1) is not None)
-    wait_until("it waits", lambda: node.status().get("phase") == "waiting for its transactions", seconds=60)
-    net.skip_to(2)
-    net.serve_until("round 2 is played", lambda: node.done(2))
-    assert net.reader.batch_of(node.address, 1) is not None
-    assert report_of(node, 1)["completions"] > 0, "a batch that is on chain has a report"
+    node, round_ = shared.nodes[0], now + 1
+    _play_until_sent(shared, round_)
+    shared.skip_to(round_ + 1)
+    shared.serve_until("the next round is played", lambda: node.done(round_ + 1))
+    assert shared.reader.batch_of(node.address, round_) is not None
+    assert report_of(node, round_)["completions"] > 0, "a batch that is on chain has a report"
+    assert report_of(node, round_)["skipped"] == ""
+
+
+def test_a_batch_that_never_got_on_chain_is_not_reported_as_published(shared: Swarm, now: int) -> None:
+    """Its transactions are lost, and the round ends."""
+    node, round_ = shared.nodes[0], now + 1
+    _play_until_sent(shared, round_)
+    signal_to(node, signal.SIGSTOP)  # or else it would send them again at once
+    shared.chain.rpc("anvil_dropAllTransactions")
+    shared.skip_to(round_ + 1)
+    signal_to(node, signal.SIGCONT)
+    shared.play_to(round_ + 4)
+    assert [shared.reader.batch_of(node.address, r) is None for r in (round_, round_ + 3)] == [True, False]
+    assert "the batch did not get on chain" in report_of(node, round_)["skipped"]
+    assert report_of(node, round_ + 3)["skipped"] == ""
+
+
+def _play_until_sent(net: Swarm, round_: int) -> None:
+    """Into the round, until the node waits for its submission; no block is made after the beacon's."""
+    node = net.nodes[0]
+    net.play_to(round_)
+    net.serve_until("the beacon is captured", lambda: net.reader.beacon(round_) is not None)
+    wait_until(
+        "its batch is sent",
+        lambda: node.status()["round"] == round_ and node.status()["phase"] == "waiting for its transactions",
+        seconds=60,
+    )
 
 
 def test_a_chain_that_goes_away_for_a_while_is_waited_for(net: Swarm) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
-from sapo_verifier.bases import BaseMissingError, Tokenizer, digest_of_folder, find_base
+from sapo_verifier.bases import BaseMissingError, Bases, Tokenizer, digest_of_folder, find_base
 from sapo_verifier.errors import SapoError
 from sapo_verifier.spec import BaseRule
 
@@ -188,3 +188,18 @@ def test_no_text_is_longer_than_its_tokens_allow(byte_level, seed):
 def test_a_base_without_tokenizer_is_refused(tmp_path):
     with pytest.raises(SapoError, match=r"no tokenizer\.json"):
         Tokenizer(tmp_path)
+
+
+def test_a_base_is_looked_for_once_and_again_while_it_is_missing(folder, tmp_path):
+    bases = Bases([tmp_path / "elsewhere", folder])
+    wanted = rule(digest_of_folder(folder))
+    kept = (folder / "config.json").read_bytes()
+    (folder / "config.json").unlink()
+    with pytest.raises(BaseMissingError):
+        bases.folder(wanted)
+    (folder / "config.json").write_bytes(kept)
+    assert bases.folder(wanted) == folder
+    (folder / "config.json").unlink()
+    assert bases.folder(wanted) == folder
+    with pytest.raises(SapoError, match=r"no tokenizer\.json"):
+        bases.tokenizer(wanted)

@@ -9,8 +9,9 @@ import torch
 
 from sapo_client.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint
 from sapo_client.pocket import EOS_ID
-from sapo_client.policy import Policy, PolicyError
+from sapo_client.policy import Policy
 from sapo_client.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
+from sapo_verifier.model.weights import WeightsError
 from tiny_policy import tiny_policy
 
 CONFIG = TrainConfig(learning_rate=3e-3)
@@ -170,7 +171,7 @@ def test_another_bases_checkpoint_is_refused(tmp_path: Path, policy: Policy) -> 
     wider = tiny_policy(tmp_path / "wider", rows=80)
     found = latest_checkpoint(tmp_path / "c", pytest.fail)
     assert found is not None
-    with pytest.raises(PolicyError, match="is F32"):
+    with pytest.raises(WeightsError, match="is F32"):
         found.restore(wider, make_optimizer(wider, CONFIG))
 
 

@@ -26,7 +26,7 @@ MOST_SECONDS = 0.5
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A deployment file of a network that is nowhere."""
     spec = small_spec()
-    names = ("nodes", "beacon", "rounds", "audits")
+    names = ("nodes", "beacon", "rounds", "audits", "rewards", "token")
     contracts = Contracts(**{name: "0x" + f"{i + 1:02x}" * 20 for i, name in enumerate(names)})
     path = tmp_path_factory.mktemp("network") / "deployment.json"
     Deployment(

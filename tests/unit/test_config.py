@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapo_client.config import FILE_NAME, ChainSettings, IpfsSettings, PolicySettings, SapoSettings, Settings
+from sapo_client.config import (
+    FILE_NAME,
+    AuditSettings,
+    ChainSettings,
+    IpfsSettings,
+    PolicySettings,
+    SapoSettings,
+    Settings,
+)
 from sapo_verifier.errors import SapoError
 
 
@@ -90,3 +98,11 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 def test_a_folder_without_settings_says_how_to_make_them(tmp_path: Path) -> None:
     with pytest.raises(SapoError, match=f"sapo init --home {tmp_path}"):
         Settings.load(tmp_path)
+
+
+def test_the_policy_check_is_made_unless_it_is_turned_off(tmp_path: Path) -> None:
+    settings().write(tmp_path)
+    assert Settings.load(tmp_path).audit.policy_check
+    path = tmp_path / FILE_NAME
+    path.write_text(path.read_text().replace("policy_check = true\nbases = []", "policy_check = false\nbases = ['/b']"))
+    assert Settings.load(tmp_path).audit == AuditSettings(policy_check=False, bases=[Path("/b")])

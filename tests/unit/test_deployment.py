@@ -9,11 +9,13 @@ import pytest
 from networks import small_spec
 from sapo_verifier.chain.deployment import Contracts, Deployment, DeploymentError
 
+NAMES = ("nodes", "beacon", "rounds", "audits", "rewards", "token")
+
 
 @pytest.fixture
 def deployment() -> Deployment:
     spec = small_spec()
-    addresses = {name: "0x" + f"{i:040x}" for i, name in enumerate(("nodes", "beacon", "rounds", "audits"), 1)}
+    addresses = {name: "0x" + f"{i:040x}" for i, name in enumerate(NAMES, 1)}
     return Deployment(
         chain_id=31337,
         block=1,

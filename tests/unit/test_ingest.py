@@ -58,7 +58,7 @@ def draft(worker):
 
 def student(base, folder):
     """A policy, as far as ingestion looks at one."""
-    return SimpleNamespace(base=base, encoder=Encoder(folder))
+    return SimpleNamespace(base=base, encoder=Encoder(folder), tokenizer=Tokenizer(folder))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def byte_level(tmp_path_factory):
 def checked(draft, worker, folder):
     tokenizer = Tokenizer(folder)
     audit = draft.seal().audit(worker, lambda _: tokenizer)
-    assert usable(check_batch(audit))
+    assert usable(check_batch(audit), policy_check=False)
     return audit
 
 
@@ -205,10 +205,12 @@ def test_every_character_of_the_producer_is_one_of_its_tokens():
 @pytest.mark.parametrize("check", ["available", "task", "text", "reward"])
 def test_a_batch_with_anything_unknown_but_the_policy_is_not_used(check):
     passed = [Outcome(name, "pass") for name in ("size", "schema", "tree", "sampling")]
-    assert usable([*passed, Outcome("policy", "unknown")])
-    assert not usable([*passed, Outcome(check, "unknown"), Outcome("policy", "unknown")])
+    assert usable([*passed, Outcome("policy", "unknown")], policy_check=False)
+    assert not usable([*passed, Outcome("policy", "unknown")], policy_check=True)
+    assert usable([*passed, Outcome("policy", "pass")], policy_check=True)
+    assert not usable([*passed, Outcome(check, "unknown"), Outcome("policy", "unknown")], policy_check=False)
     for status in ("fail", "void"):
-        assert not usable([*passed, Outcome("policy", status)])
+        assert not usable([*passed, Outcome("policy", status)], policy_check=False)
 
 
 def test_a_batch_whose_blocks_the_own_store_lost_is_not_used(draft, worker, folder):
@@ -217,4 +219,4 @@ def test_a_batch_whose_blocks_the_own_store_lost_is_not_used(draft, worker, fold
     sealed.blocks[sealed.names["group 1"]] = StoreFailed("the daemon does not answer")
     audit = sealed.audit(worker, lambda _: tokenizer)
     assert_stopped(audit, "available", "unknown", words="daemon")
-    assert not usable(check_batch(audit))
+    assert not usable(check_batch(audit), policy_check=False)

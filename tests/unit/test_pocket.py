@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from sapo_client.forward import Passage
 from sapo_client.loss import token_log_probs
 from sapo_client.pocket import (
     BROKEN,
@@ -20,6 +19,7 @@ from sapo_client.pocket import (
 )
 from sapo_client.policy import Policy
 from sapo_verifier.bases import digest_of_folder
+from sapo_verifier.model.forward import Passage
 from sapo_verifier.spec import BaseRule
 from sapo_verifier.tasks import COMPACT_ALPHABET, POCKET_TASKS, extract
 
@@ -87,7 +87,7 @@ def test_the_folder_is_a_base_that_learned_something(folder: Path) -> None:
     assert 340_000 < sum(parameter.numel() for parameter in policy.parameters()) < 350_000
     assert len(policy.weight_bytes()) < 1 << 21
     passages = [
-        Passage(policy.encoder.prompt(prompt), [*policy.encoder.prompt(RIGHT.format(answer)), EOS_ID])
+        Passage(policy.tokenizer.prompt(prompt), [*policy.tokenizer.prompt(RIGHT.format(answer)), EOS_ID])
         for pool in make_items(1, size=20)
         for prompt, answer in pool
     ]

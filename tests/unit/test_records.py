@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from sapo_client import records as records_module
-from sapo_client.forward import Passage
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy import Policy
-from sapo_client.records import Position, RecordError, hold, make_records, policy_intervals
-from sapo_client.sampling import NotFiniteError
+from sapo_client.records import RecordError, hold, make_records
 from sapo_verifier.intervals import FULL, VOID_TOLERANCE, WIDEN_TOLERANCE
+from sapo_verifier.model.forward import Passage
+from sapo_verifier.model.positions import Position, policy_intervals
+from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.objects import Record
 from sapo_verifier.protocol import stream_values
 from tiny_policy import MAX_NEW_TOKENS, tiny_policy
@@ -109,10 +110,11 @@ def test_small_misses_are_widened_and_larger_ones_cut() -> None:
     assert held(last + WIDEN_TOLERANCE + 1) == ([], 0)
 
 
-def test_an_empty_interval_is_widened_to_hold_u() -> None:
+def test_a_token_that_owns_nothing_is_cut_however_near_u_is() -> None:
+    """Nobody else's pass may find it legal; verifiers reject it."""
     lo = FULL // 3
-    assert hold([7], [Position(lo, lo - 1, 9)], [lo]) == ([Record(7, lo, lo)], 1)
-    assert hold([7], [Position(lo, lo - 1, 9)], [lo - 1]) == ([Record(7, lo - 1, lo - 1)], 1)
+    for u in (lo - 1, lo):
+        assert hold([7], [Position(lo, lo - 1, 9)], [u]) == ([], 0)
 
 
 def test_cutting_ends_the_records_at_the_first_large_miss() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from sapo_client.forward import Passage
 from sapo_client.loss import token_log_probs
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy import Policy
@@ -24,6 +23,7 @@ from sapo_client.sapo import (
     select_samples,
     train_step,
 )
+from sapo_verifier.model.forward import Passage
 from tiny_policy import tiny_policy
 
 CONFIG = TrainConfig(learning_rate=3e-3)

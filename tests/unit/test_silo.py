@@ -1,13 +1,13 @@
 """Silo mode trains, and goes on where it stopped as if it had not."""
 
 import pytest
-from tiny_policy import tiny_folder
 
 from sapo_client import publish, silo
 from sapo_client.policy import Policy
 from sapo_client.report import read_rounds
 from sapo_client.sapo import TrainConfig
 from sapo_verifier.networks import pocket_spec
+from tiny_policy import tiny_folder
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,7 @@ LIMITS = [  # what, the last valid change, the first invalid one, words of the r
     ("round_blocks, 32 bits", {"chain__round_blocks": 2**32 - 1}, {"chain__round_blocks": 2**32}, "round_blocks"),
     ("draws", {"chain__draws": 32}, {"chain__draws": 33}, "draws"),
     ("some draws", {"chain__draws": 1}, {"chain__draws": 0}, "draws"),
-    ("exit_rounds", {"chain__exit_rounds": 7}, {"chain__exit_rounds": 6}, "exit_rounds"),
+    ("exit_rounds", {"chain__exit_rounds": 9}, {"chain__exit_rounds": 8}, "exit_rounds"),
     ("min_accepts", {"chain__min_accepts": 1}, {"chain__min_accepts": 0}, "min_accepts"),
     ("min_rejects", {"chain__min_rejects": 65535}, {"chain__min_rejects": 65536}, "min_rejects"),
     ("bond", {"chain__bond": "0x0"}, {"chain__bond": "0x00"}, "bond"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rules import MONEY
 from sapo_verifier.protocol import dataset_choice, generator_seed, task_seed
 from sapo_verifier.spec import INSTRUCTION_BYTES, Spec
 from sapo_verifier.tasks import (
@@ -44,9 +45,8 @@ def spec(tasks: list[dict[str, Any]], *templates: str, max_prompt_bytes: int = 1
         "draws": 4,
         "min_accepts": 2,
         "min_rejects": 8,
-        "exit_rounds": 8,
-        "bond": "0x1",
-    }
+        "exit_rounds": 9,
+    } | MONEY
     return Spec.model_validate(
         {
             "v": 1,

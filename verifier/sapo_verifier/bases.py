@@ -49,16 +49,54 @@ def find_base(rule: BaseRule, folders: Iterable[Path]) -> Path:
     )
 
 
+class Bases:
+    """The bases at hand, each looked for once: hashing a model's files takes seconds."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._folders = list(folders)
+        self._found: dict[bytes, Path] = {}
+        self._tokenizers: dict[bytes, Tokenizer] = {}
+
+    def folder(self, rule: BaseRule) -> Path:
+        """Raises BaseMissingError."""
+        if rule.digest not in self._found:
+            self._found[rule.digest] = find_base(rule, self._folders)
+        return self._found[rule.digest]
+
+    def tokenizer(self, rule: BaseRule) -> "Tokenizer":
+        """Raises BaseMissingError, or SapoError for a base without tokenizer.json."""
+        if rule.digest not in self._tokenizers:
+            self._tokenizers[rule.digest] = Tokenizer(self.folder(rule))
+        return self._tokenizers[rule.digest]
+
+
+def rust_tokenizer(folder: Path) -> RustTokenizer:
+    """tokenizer.json without padding and truncation. Raises SapoError if there is none."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise SapoError(f"{folder} has no tokenizer.json; a base needs one")
+    tokenizer = RustTokenizer.from_file(str(path))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
 class Tokenizer:
-    """A base's tokenizer, as far as checks need it: from ids to text."""
+    """A base's tokenizer, as far as checks need it: from ids to text, and from a rendered prompt to ids."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "tokenizer.json"
-        if not path.is_file():
-            raise SapoError(f"{folder} has no tokenizer.json; a base needs one")
-        self._tokenizer = RustTokenizer.from_file(str(path))
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        self._tokenizer = rust_tokenizer(folder)
+        self._tokenizer.encode_special_tokens = False
+
+    def prompt(self, text: str) -> list[int]:
+        """Ids of a rendered template: special tokens written in it are recognised, none is added.
+
+        Raises SapoError for text that the tokenizer cannot spell.
+        """
+        ids = list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        if not ids or self.decode(ids) != text:
+            raise SapoError(f"the tokenizer cannot spell the prompt {text[:80]!r}; take another template or base")
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids: nothing skipped, no clean-up, invalid UTF-8 as U+FFFD."""

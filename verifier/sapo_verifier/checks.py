@@ -187,8 +187,10 @@ def sampling(audit: Audit) -> Outcome:
 
 
 def policy(audit: Audit) -> Outcome:
-    """The intervals are the declared policy's. Needs the model, which this auditor does not run."""
-    return Outcome("policy", "unknown", "the policy's own probabilities were not recomputed here")
+    """The intervals are the declared policy's. Needs the model: see model/policy_check.py."""
+    if audit.model is None:
+        return Outcome("policy", "unknown", "the policy's own probabilities were not recomputed here")
+    return audit.model(audit)
 
 
 CHECKS: tuple[Check, ...] = (

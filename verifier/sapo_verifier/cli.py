@@ -1,4 +1,4 @@
-"""The `sapo-verify` command: audit what is on chain, trusting nobody. No key, no torch, no account."""
+"""The `sapo-verify` command: audit what is on chain, trusting nobody. No key, no account; torch only for --model."""
 
 import argparse
 import json
@@ -43,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     batch.add_argument(
         "--base", type=Path, action="append", default=[], metavar="FOLDER", help="a base's files, for its tokenizer"
     )
+    words = "recompute the producer's probabilities from its weights, which are fetched; needs torch and --base"
+    batch.add_argument("--model", action="store_true", help=words)
     batch.add_argument("--allow-private", action="store_true", help="endpoints may be on private addresses (devnets)")
     batch.add_argument("--json", action="store_true", help="for programs")
     return parser
@@ -55,16 +57,19 @@ def _index(text: str) -> int:
 
 
 def _batch(options: argparse.Namespace) -> int:
-    from sapo_verifier.bases import Tokenizer, find_base
+    from sapo_verifier.bases import Bases
     from sapo_verifier.chain.deployment import Deployment
     from sapo_verifier.chain.reader import ChainReader
     from sapo_verifier.checks import check_batch
     from sapo_verifier.evidence import Audit, facts_of, fetch_batch
     from sapo_verifier.ipfs import GatewayReader, parse_endpoint
+    from sapo_verifier.model import policy_model
     from sapo_verifier.tasks import TaskWorker
 
     for gateway in options.gateway:
         parse_endpoint(gateway, allow_private=options.allow_private)  # its fault is better told than passed over
+    bases = Bases(options.base)
+    model = policy_model(bases) if options.model else None
     deployment = Deployment.load(options.deployment)
     reader = ChainReader(options.rpc, deployment)
     with GatewayReader(options.gateway, allow_private=options.allow_private) as store, TaskWorker() as worker:
@@ -75,8 +80,9 @@ def _batch(options: argparse.Namespace) -> int:
             raise SapoError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
         worker.check_versions(deployment.spec)
         facts = facts_of(deployment, batch, beacon)
-        blocks = fetch_batch(store, deployment.spec, facts, [reader.node_of(batch.node).endpoint])
-        audit = Audit(facts, deployment.spec, blocks, worker, lambda rule: Tokenizer(find_base(rule, options.base)))
+        peers, weights = [reader.node_of(batch.node).endpoint], model is not None and model.runs
+        blocks = fetch_batch(store, deployment.spec, facts, peers, weights=weights)
+        audit = Audit(facts, deployment.spec, blocks, worker, bases.tokenizer, model)
         outcomes = check_batch(audit)
     reader.close()
     _print_json(options.index, outcomes) if options.json else _print(options.index, facts.node, facts.round, outcomes)

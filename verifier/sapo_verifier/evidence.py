@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Status = Literal["pass", "fail", "void", "unknown"]
 Found = bytes | SapoError  # a block, or why it could not be had
 BLOCK_LIMIT = 1 << 20
+WEIGHT_BLOCKS_AT_A_TIME = 64
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,15 @@ class Store(Protocol):
 
 
 TokenizerFinder = Callable[[BaseRule], Tokenizer]  # raises bases.BaseMissingError
+
+
+class PolicyModel(Protocol):
+    """What answers the `policy` check: see model.policy_model, which needs torch."""
+
+    runs: bool  # whether it runs models here, so that weights are worth fetching
+    seconds: float  # spent so far
+
+    def __call__(self, audit: "Audit") -> Outcome: ...
 
 
 class SlotError(ObjectError):
@@ -158,6 +168,21 @@ class Documents:
                 limits.setdefault(group.records, records_limit(self.spec))
         return limits
 
+    def weight_blocks(self) -> list[tuple[bytes, int]]:
+        """The policy's weights in order, each chunk with the bytes that it may have.
+
+        None of a batch that fails without them: with a document misshapen, another base, or more bytes than allowed.
+        """
+        try:
+            _ = self.records
+            policy = self.policy
+        except ObjectError:
+            return []
+        base = self.spec.base(policy.base)
+        if base is None or policy.kind != "full" or policy.size > base.max_adapter_bytes:
+            return []
+        return [(digest, min(BLOCK_LIMIT, policy.size - i * BLOCK_LIMIT)) for i, digest in enumerate(policy.blocks)]
+
 
 @dataclass(frozen=True)
 class Audit(Documents):
@@ -165,6 +190,7 @@ class Audit(Documents):
 
     worker: TaskWorker
     tokenizer: TokenizerFinder
+    model: PolicyModel | None = None
 
     @cached_property
     def wanted(self) -> dict[bytes, int]:
@@ -185,10 +211,14 @@ class Audit(Documents):
         return base
 
 
-def fetch_batch(store: Store, spec: Spec, facts: BatchFacts, peers: Sequence[str]) -> dict[bytes, Found]:
+def fetch_batch(
+    store: Store, spec: Spec, facts: BatchFacts, peers: Sequence[str], *, weights: bool = False
+) -> dict[bytes, Found]:
     """Everything that the checks of one batch need, in three steps of parallel gets, each bounded in size.
 
     peers: endpoints (multiaddrs), the producer's first. No block is fetched twice, however often the batch names it.
+    weights: the policy's weights too, for the `policy` check; only of a batch that is whole, and some at a time, so
+    that the first that is missing ends it.
     """
     blocks: dict[bytes, Found] = {}
     documents = Documents(facts, spec, blocks)
@@ -199,7 +229,20 @@ def fetch_batch(store: Store, spec: Spec, facts: BatchFacts, peers: Sequence[str
         found = store.get_many(wants, peers)
         missing = BlockUnavailable("the store gave no answer for it")
         blocks.update({digest: found.get(digest, missing) for digest, _ in wants})
+    if weights:
+        _fetch_weights(store, documents, blocks, peers)
     return blocks
+
+
+def _fetch_weights(store: Store, documents: Documents, blocks: dict[bytes, Found], peers: Sequence[str]) -> None:
+    chunks = documents.weight_blocks()
+    for at in range(0, len(chunks), WEIGHT_BLOCKS_AT_A_TIME):
+        wants = [chunk for chunk in chunks[at : at + WEIGHT_BLOCKS_AT_A_TIME] if chunk[0] not in blocks]
+        found = store.get_many(wants, peers) if wants else {}
+        missing = BlockUnavailable("the store gave no answer for it")
+        blocks.update({digest: found.get(digest, missing) for digest, _ in wants})
+        if not all(isinstance(blocks[digest], bytes) for digest, _ in wants):
+            return
 
 
 def records_limit(spec: Spec) -> int:

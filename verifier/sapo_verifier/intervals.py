@@ -1,6 +1,6 @@
 """From a token's probabilities to the integers it owns (docs/protocol.md, Sampling): the reference in numpy.
 
-`client/sapo_client/sampling.py` does the same with torch on whole batches; a test compares the two.
+`model/sampling.py` does the same with torch on whole batches; a test compares the two.
 """
 
 import math

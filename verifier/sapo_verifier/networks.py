@@ -54,7 +54,21 @@ def pocket_spec(folder: Path, *, round_blocks: int = 64) -> Spec:
     """The devnet's rules: nine small tasks for the pocket policy in `folder`, groups of eight completions."""
     return Spec(
         chain=ChainRules(
-            round_blocks=round_blocks, draws=8, min_accepts=2, min_rejects=2, exit_rounds=8, bond=hex(ETHER)
+            round_blocks=round_blocks,
+            draws=8,
+            min_accepts=2,
+            min_rejects=2,
+            exit_rounds=9,
+            bond=hex(ETHER),
+            dispute_bond=hex(ETHER // 20),
+            missed_batch_fee=hex(ETHER // 50),
+            missed_reveal_fee=hex(ETHER // 50),
+            wrong_verdict_penalty=hex(ETHER // 20),
+            supply=hex(10**9 * ETHER),
+            initial_pool=hex(10**4 * ETHER),
+            halving_rounds=50_000,
+            auditors_share=1_000,
+            max_per_unit=hex(10 * ETHER),
         ),
         group_size=8,
         max_slots=16,

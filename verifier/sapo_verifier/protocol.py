@@ -106,7 +106,7 @@ def window(start: int, count: int, own: int | None, size: int) -> list[int]:
     Cyclic from `start`; the voter's own batch is passed over and takes no place; ends after `size` batches
     or one full cycle.
     """
-    cycle = ((start + step) % count for step in range(count))
+    cycle = ((start + step) % count for step in range(min(count, size + 1)))
     return [position for position in cycle if position != own][:size]
 
 

@@ -33,8 +33,17 @@ class ChainRules(Rules):
     draws: Annotated[int, Field(ge=1, le=32)]  # batches in a stage-1 window
     min_accepts: Count16
     min_rejects: Count16
-    exit_rounds: Annotated[int, Field(ge=7, lt=2**16)]  # longer than a round's life
+    exit_rounds: Annotated[int, Field(ge=9, lt=2**16)]  # longer than the lives of two rounds committed to ahead
     bond: Amount
+    dispute_bond: Amount
+    missed_batch_fee: Amount  # a policy committed and nothing submitted; this and the next two: at most the bond
+    missed_reveal_fee: Amount  # verdicts committed and not revealed
+    wrong_verdict_penalty: Amount
+    supply: Amount  # of the token, in its smallest unit, as the next ones
+    initial_pool: Amount  # of each of the first halving_rounds rounds; Σ of all pools is at most the supply
+    halving_rounds: Annotated[int, Field(ge=1, lt=2**53)]
+    auditors_share: Annotated[int, Field(ge=0, le=10_000)]  # of a pool, in ten-thousandths
+    max_per_unit: Amount  # what a one of a claim earns at most
 
 
 class TaskRule(Rules):
@@ -99,10 +108,10 @@ class Spec(Document):
     max_new_tokens: Count16
     max_prompt_bytes: Positive
     pool_rounds: Count16  # how many rounds back the external pool reaches
-    tasks: Annotated[list[TaskRule], Field(min_length=1)]
+    tasks: Annotated[list[TaskRule], Field(min_length=1, max_length=64)]  # bounds what a refusal may cost, too
     answer: Literal["tag", "brackets"]
     versions: Versions
-    bases: Annotated[list[BaseRule], Field(min_length=1)]
+    bases: Annotated[list[BaseRule], Field(min_length=1, max_length=64)]
 
     @model_validator(mode="after")
     def _everything_fits(self) -> Self:

@@ -15,7 +15,8 @@ interface IBeacon {
     /// return 0 ("asked for, not there yet"); one that cannot answer for this round any more reverts.
     function poke() external returns (bytes32 entropy);
 
-    /// @notice The entropy of a round; 0 if it was not captured (yet). Once it is not 0 it never changes.
+    /// @notice The entropy of a round; 0 if it was not captured (yet). Once it is not 0 it never changes; once the round
+    /// is over it never comes: nobody could have used it in time, and who did not would be fined.
     /// @param round The round
     function entropy(uint256 round) external view returns (bytes32);
 }

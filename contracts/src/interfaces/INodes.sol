@@ -104,7 +104,8 @@ interface INodes {
     /// @notice The bond of every node, in wei.
     function BOND() external view returns (uint256);
 
-    /// @notice How many blocks pass between asking to exit and withdrawing; longer than a round's life.
+    /// @notice How many blocks pass between asking to exit and withdrawing; longer than the lives of all batches that
+    /// an exiting node may still submit.
     function EXIT_BLOCKS() external view returns (uint256);
 
     /// @notice The only address that may slash and fine.
@@ -123,8 +124,8 @@ interface INodes {
     /// @param endpoint The new multiaddr, 1 to 256 bytes
     function setEndpoint(string calldata endpoint) external;
 
-    /// @notice Asks to leave. Owner only; cannot be taken back. From now on the node can neither commit nor submit,
-    /// so do this after the last round that it has committed to: a policy without a batch is fined.
+    /// @notice Asks to leave. Owner only; cannot be taken back. From now on the node can commit to nothing new; what it
+    /// committed to before it can still submit and reveal, and is fined for if it does not.
     function requestExit() external;
 
     /// @notice Takes the bond back. Owner only, from `exitBlock` on, when nothing is overdue and unsettled.
@@ -153,7 +154,7 @@ interface INodes {
     /// @param node The owner address of the node
     function nodeOf(address node) external view returns (Node memory);
 
-    /// @notice Whether a node may commit, submit and vote: registered, not exiting, with its full bond.
+    /// @notice Whether a node may commit policies and verdicts: registered, not exiting, with its full bond.
     /// @param node The owner address of the node
     function isActive(address node) external view returns (bool);
 
@@ -164,4 +165,15 @@ interface INodes {
     /// @notice The operator key of a node; 0 if it was never registered.
     /// @param node The owner address of the node
     function operatorOf(address node) external view returns (address);
+
+    /// @notice What has to be known about a node before it may do something, in one call.
+    /// @param node The owner address of the node
+    /// @return operator The operator key; 0 if the node was never registered
+    /// @return state Where the node stands
+    /// @return isFull Whether nothing is missing of its bond
+    function standingOf(address node) external view returns (address operator, State state, bool isFull);
+
+    /// @notice The block of a node's (last) registration; 0 if it was never registered.
+    /// @param node The owner address of the node
+    function registeredBlockOf(address node) external view returns (uint256);
 }

@@ -67,6 +67,24 @@ interface IRounds {
         uint256 firstBlock;
     }
 
+    /// @notice What a voter draws of a round: the batches from position `start` on, cyclically, without its own.
+    /// @param first The index of the round's first batch
+    /// @param count How many batches the round has
+    /// @param start The position within the round where the window starts
+    /// @param own The position of the voter's own batch, which is passed over; `count` if it has none
+    /// @param size How many batches the window has
+    /// @param beacon The beacon that dealt it
+    /// @param acc The running hash of the round
+    struct Window {
+        uint256 first;
+        uint256 count;
+        uint256 start;
+        uint256 own;
+        uint256 size;
+        bytes32 beacon;
+        bytes32 acc;
+    }
+
     /// @notice The randomness of a round was captured through this contract. (A capture at `BEACON` itself shows only
     /// there; `beacon(round)` answers in both cases.)
     event BeaconCaptured(uint256 indexed round, bytes32 beacon);
@@ -93,7 +111,8 @@ interface IRounds {
     /// @notice Round 0 would begin in the past.
     error FirstBlockIsPast(uint256 firstBlock, uint256 blockNumber);
 
-    /// @notice A bond has to stay locked for at least seven rounds, longer than a round's life.
+    /// @notice A bond has to stay locked for at least nine rounds: a node that asks to exit may have committed to the
+    /// next two, a round's life is seven, and then there has to be time to slash.
     error ExitTooShort(uint256 exitBlocks, uint256 least);
 
     /// @notice Round 0 has not begun.
@@ -104,6 +123,9 @@ interface IRounds {
 
     /// @notice The node is not registered, is exiting, was slashed, or has less than the full bond.
     error NodeNotActive(address node);
+
+    /// @notice The node is neither registered nor exiting.
+    error NodeNotBonded(address node);
 
     /// @notice Something of the node is overdue; settle it in `Audits` first.
     error NodeNotSettled(address node);
@@ -183,6 +205,17 @@ interface IRounds {
     /// @return The beacon of the current round; 0 only with a source that answers later
     function poke() external returns (bytes32);
 
+    /// @notice Captures the current round's entropy as `poke` does, and says what there is to audit: what the commitment
+    /// of verdicts has to know, in one call. Reverts if the round has no batches. Anybody may call it.
+    /// @param voter The owner address of the voter
+    /// @param round The round whose batches are audited
+    /// @return current The current round
+    /// @return others How many batches of the round are not the voter's
+    /// @return hasOwn Whether the voter has a batch in the round
+    function deal(address voter, uint256 round)
+        external
+        returns (uint256 current, uint256 others, bool hasOwn);
+
     /// @notice Commits the policy that a node will sample from in a round. Owner or operator, once, in round-2 or
     /// round-1. Needs an active node with nothing overdue and unsettled. A commitment without a batch is fined.
     /// @param node The owner address of the node
@@ -192,7 +225,8 @@ interface IRounds {
     function commitPolicy(address node, uint256 round, bytes32 policy, uint16 slots) external;
 
     /// @notice Submits a node's batch, once, within its round and after the round's first block. Owner or operator.
-    /// @param node The owner address of the node, active, with a policy committed for this round
+    /// @param node The owner address of the node, with a policy committed for this round; registered or exiting, also
+    /// with less than its full bond: who has committed can always deliver
     /// @param round The current round
     /// @param expectedBeacon The beacon that the batch was generated with; reverts if it is not this chain's
     /// @param manifest The digest of the batch manifest
@@ -235,4 +269,22 @@ interface IRounds {
     /// @param round The round whose batches are audited
     /// @param stage 1 or 2
     function windowStart(address voter, uint256 round, uint8 stage) external view returns (uint256);
+
+    /// @notice A voter's window over a round's batches; reverts as `windowStart` does.
+    /// @param voter The owner address of the voter
+    /// @param round The round whose batches are audited
+    /// @param stage 1 (at most `draws` batches) or 2 (at most `4 * draws`)
+    function windowOf(address voter, uint256 round, uint8 stage) external view returns (Window memory);
+
+    /// @notice How many ones the claim of a batch has; 0 if there is no such batch.
+    /// @param index The position in the list of all batches
+    function scoreOf(uint256 index) external view returns (uint256);
+
+    /// @notice Which of its last policies a node submitted no batch for. Older ones are settled: with something
+    /// overdue and unsettled no policy can be committed.
+    /// @param node The owner address of the node
+    /// @return current The current round; 0 before round 0, when nothing can be missed
+    /// @return last The highest round that the node committed a policy for
+    /// @return missed Bit i: round `last - i` (i up to 2) is over, has a beacon and a policy of the node, and no batch
+    function missedOf(address node) external view returns (uint256 current, uint256 last, uint256 missed);
 }

@@ -135,6 +135,18 @@ library Protocol {
         return keccak256(abi.encode(VERDICTS, beacon_, acc, voter, stage, verdicts, report, salt));
     }
 
+    /// @notice How many ones a claim has.
+    function score(uint256 claim) internal pure returns (uint256 ones) {
+        if (claim == type(uint256).max) return 256;
+        // Sums of neighbouring fields of 1, 2 and 4 bits; then all bytes are added up in the highest one.
+        unchecked {
+            ones = claim - ((claim >> 1) & (type(uint256).max / 3));
+            ones = (ones & (type(uint256).max / 5)) + ((ones >> 2) & (type(uint256).max / 5));
+            ones = (ones + (ones >> 4)) & (type(uint256).max / 17);
+            ones = (ones * (type(uint256).max / 255)) >> 248;
+        }
+    }
+
     /// @notice Whether the interval of a record holds the number u. An empty one (`lo > last`) holds none.
     function holds(uint64 u, uint64 lo, uint64 last) internal pure returns (bool) {
         return lo <= u && u <= last;

@@ -2,17 +2,15 @@
 pragma solidity ^0.8.28;
 
 import {INodes} from "../../src/interfaces/INodes.sol";
-import {IAudits} from "../../src/interfaces/IAudits.sol";
 
 /// @dev Stands where Audits will: says what it is told to, and slashes and fines at will.
-contract FakeAudits is IAudits {
+contract FakeAudits {
     bool private _settled;
 
     function setSettled(bool value) external {
         _settled = value;
     }
 
-    /// @inheritdoc IAudits
     function settled(address) external view returns (bool) {
         return _settled;
     }

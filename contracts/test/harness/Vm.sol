@@ -14,11 +14,16 @@ interface Vm {
     function roll(uint256 blockNumber) external;
     function deal(address who, uint256 balance) external;
     function etch(address target, bytes calldata code) external;
+    function getNonce(address account) external view returns (uint64);
+    function computeCreateAddress(address deployer, uint256 nonce) external pure returns (address);
     function prank(address sender) external;
     function setBlockhash(uint256 blockNumber, bytes32 hash) external;
+    function snapshotState() external returns (uint256 id);
+    function revertToState(uint256 id) external returns (bool success);
     function assume(bool condition) external pure;
     function expectRevert(bytes calldata data) external;
     function expectRevert(bytes4 selector) external;
+    function expectPartialRevert(bytes4 selector) external;
     function expectEmit(address emitter) external;
     function lastCallGas() external view returns (Gas memory);
     function assertEq(uint256 left, uint256 right) external pure;

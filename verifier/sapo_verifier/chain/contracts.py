@@ -9,14 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError, EncodingError
 from eth_utils.crypto import keccak
 
 # A contract's name in the deployment file, and its name in Solidity.
-SOLIDITY_NAMES = {"nodes": "Nodes", "beacon": "BlockhashBeacon", "rounds": "Rounds"}
+SOLIDITY_NAMES = {
+    "nodes": "Nodes",
+    "beacon": "BlockhashBeacon",
+    "rounds": "Rounds",
+    "audits": "Audits",
+    "rewards": "Rewards",
+    "token": "SapoToken",
+}
 
 
 @cache
@@ -58,16 +65,19 @@ def signature_hash(entry: dict[str, Any]) -> bytes:
     return keccak(text=f"{entry['name']}({','.join(map(abi_type, entry['inputs']))})")
 
 
+Argument: TypeAlias = "int | bytes | str | tuple[Argument, ...]"
+
+
 @dataclass(frozen=True)
 class Call:
     """A contract call, to be encoded later: `Call("rounds", "submit", (node, 17, beacon, …))`.
 
-    args: ints, bytes and 0x addresses, in the function's order.
+    args: ints, bytes, 0x addresses, and tuples of them for structs and arrays, in the function's order.
     """
 
-    contract: str  # nodes, beacon or rounds
+    contract: str  # as in the deployment file
     function: str
-    args: tuple[int | bytes | str, ...] = ()
+    args: tuple[Argument, ...] = ()
 
     def encode(self) -> bytes:
         """Selector and arguments. Raises ValueError where they do not fit the ABI."""
@@ -86,21 +96,38 @@ class Call:
         return values[0] if len(values) == 1 else values
 
     def to_json(self) -> str:
-        args = [{"bytes": "0x" + value.hex()} if isinstance(value, bytes) else value for value in self.args]
+        args = [_to_json(value) for value in self.args]
         return json.dumps({"contract": self.contract, "function": self.function, "args": args})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         stored = json.loads(text)
-        args = (bytes.fromhex(arg["bytes"][2:]) if isinstance(arg, dict) else arg for arg in stored["args"])
-        return cls(stored["contract"], stored["function"], tuple(args))
+        return cls(stored["contract"], stored["function"], tuple(_from_json(value) for value in stored["args"]))
+
+
+def _to_json(value: Argument) -> Any:
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    return {"bytes": "0x" + value.hex()} if isinstance(value, bytes) else value
+
+
+def _from_json(value: Any) -> Argument:
+    if isinstance(value, list):
+        return tuple(_from_json(item) for item in value)
+    return bytes.fromhex(value["bytes"][2:]) if isinstance(value, dict) else value
 
 
 def decode_values(entries: Sequence[dict[str, Any]], data: bytes) -> tuple[Any, ...]:
-    """ABI-encoded values in this project's forms: bytes32 as bytes, addresses lower case, structs as tuples."""
+    """ABI-encoded values in this project's forms: bytes32 as bytes, addresses lower case, structs as tuples.
+
+    Raises DecodingError where the data is not an encoding of them.
+    """
     # bytes and string are encoded alike; decoding as bytes leaves what to do with bad UTF-8 to _plain.
     kinds = [abi_type(entry).replace("string", "bytes") for entry in entries]
-    values = decode(kinds, data)
+    try:
+        values = decode(kinds, data)
+    except OverflowError as error:  # a length or an offset beyond what Python can read or seek
+        raise DecodingError(str(error)) from error
     return tuple(_plain(entry, value) for entry, value in zip(entries, values, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Deploys a network: BlockhashBeacon, Nodes, Rounds, in this order, with the address that Audits will have.
+"""Deploys a network: BlockhashBeacon, Nodes, Rounds, Audits, Rewards, in this order; Rewards makes the token.
 
 Nodes holds the address of Audits for ever, but Audits is deployed after Nodes. A contract's address follows from the
 deployer and its nonce, so Audits has to be the deployer's next transaction after Rounds.
@@ -23,8 +23,8 @@ from sapo_verifier.spec import Spec
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
-ORDER = ("BlockhashBeacon", "Nodes", "Rounds", "Audits")
-START_DELAY_BLOCKS = 8  # between the first deployment and round 0: three blocks for the contracts, and some room
+ORDER = ("BlockhashBeacon", "Nodes", "Rounds", "Audits", "Rewards")
+START_DELAY_BLOCKS = 8  # between the first deployment and round 0: five blocks for the contracts, and some room
 
 
 def deploy(
@@ -74,6 +74,8 @@ def deploy(
             nodes=addresses["Nodes"],
             rounds=addresses["Rounds"],
             audits=addresses["Audits"],
+            rewards=addresses["Rewards"],
+            token=contract_address(addresses["Rewards"], 1),
         ),
         spec_digest=spec.digest(),
         spec=spec,
@@ -98,10 +100,20 @@ def _constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, st
         chain.min_rejects,
         spec.digest(),
     )
+    terms = (chain.dispute_bond, chain.missed_batch_fee, chain.missed_reveal_fee, chain.wrong_verdict_penalty)
+    schedule = (
+        int(chain.supply, 16),
+        int(chain.initial_pool, 16),
+        chain.halving_rounds,
+        chain.auditors_share,
+        int(chain.max_per_unit, 16),
+    )
     return {
         "BlockhashBeacon": [first_block, chain.round_blocks],
         "Nodes": [int(chain.bond, 16), chain.exit_rounds * chain.round_blocks, addresses["Audits"]],
         "Rounds": [parameters, addresses["Nodes"], addresses["BlockhashBeacon"]],
+        "Audits": [addresses["Rounds"], tuple(int(amount, 16) for amount in terms)],
+        "Rewards": [addresses["Audits"], schedule],
     }
 
 

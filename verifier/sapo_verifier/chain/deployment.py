@@ -27,7 +27,9 @@ class Contracts(BaseModel):
     nodes: Address
     beacon: Address
     rounds: Address
-    audits: Address  # the only one that may slash; there may be no code at it yet
+    audits: Address  # the only one that may slash
+    rewards: Address
+    token: Address  # made by rewards
 
 
 class Deployment(BaseModel):

@@ -10,7 +10,7 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_verifier import protocol
 from sapo_verifier.chain import rpc
-from sapo_verifier.chain.contracts import Call, DecodingError
+from sapo_verifier.chain.contracts import SOLIDITY_NAMES, Call, DecodingError
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import (
     ChainError,
@@ -22,6 +22,7 @@ from sapo_verifier.chain.errors import (
 )
 
 ZERO = bytes(32)
+MAX_BATCHES = 1 << 16  # of a round that `batches_of` reads; each node has one at most
 
 
 class NodeState(StrEnum):
@@ -86,13 +87,14 @@ class ChainReader:
     """Reads one deployment through one RPC. Not for several threads at once.
 
     Every method raises ChainUnavailable where the RPC does not answer, and ChainError, in words, where the chain or
-    a contract refuses. Constructing one sends nothing.
+    a contract refuses. Constructing one sends nothing. `timeout`: seconds for one answer.
     """
 
-    def __init__(self, rpc_url: str, deployment: Deployment) -> None:
+    def __init__(self, rpc_url: str, deployment: Deployment, *, timeout: float = rpc.TIMEOUT_SECONDS) -> None:
         self.rpc_url = rpc_url
+        self.timeout = timeout
         self.deployment = deployment
-        self.w3 = rpc.connect(rpc_url)
+        self.w3 = rpc.connect(rpc_url, timeout=timeout)
         self.where = mask_url(rpc_url)  # for messages
         self._genesis: bytes | None = None
 
@@ -121,6 +123,8 @@ class ChainReader:
         genesis, deployed = self._batch(
             [("eth_getBlockByNumber", ["0x0", False]), ("eth_getBlockByNumber", [hex(block), False])]
         )
+        if genesis is None:
+            raise ChainUnavailable(f"the chain's RPC at {self.where} does not know block 0; use another RPC")
         same_genesis = self._genesis is None or _bytes(genesis["hash"]) == self._genesis
         if deployed is None and self._genesis is not None and same_genesis:
             raise ChainUnavailable(
@@ -140,8 +144,7 @@ class ChainReader:
         self._genesis = _bytes(genesis["hash"])
 
     def _check_code(self) -> None:
-        contracts = self.deployment.contracts
-        addresses = {"Nodes": contracts.nodes, "BlockhashBeacon": contracts.beacon, "Rounds": contracts.rounds}
+        addresses = {solidity: self.address_of(name) for name, solidity in SOLIDITY_NAMES.items()}
         codes = self._batch([("eth_getCode", [address, "latest"]) for address in addresses.values()])
         for (name, address), code in zip(addresses.items(), codes, strict=True):
             if code in ("0x", "", None):
@@ -157,6 +160,8 @@ class ChainReader:
         calls += [Call("nodes", "BOND"), Call("nodes", "EXIT_BLOCKS"), Call("nodes", "AUDITS")]
         calls += [Call("beacon", "FIRST_BLOCK"), Call("beacon", "ROUND_BLOCKS")]
         parameters, nodes, beacon, bond, exit_blocks, audits, beacon_first, beacon_blocks = self.call_many(calls)
+        calls = [Call("audits", "ROUNDS"), Call("audits", "terms"), Call("rewards", "AUDITS"), Call("rewards", "TOKEN")]
+        rounds, terms, paid_by, token, schedule = self.call_many([*calls, Call("rewards", "parameters")])
         expected = {
             "firstBlock": self.deployment.first_block,
             "roundBlocks": spec.chain.round_blocks,
@@ -179,6 +184,14 @@ class ChainReader:
         held["BlockhashBeacon.FIRST_BLOCK"] = beacon_first
         expected["BlockhashBeacon.ROUND_BLOCKS"] = spec.chain.round_blocks
         held["BlockhashBeacon.ROUND_BLOCKS"] = beacon_blocks
+        expected |= {"Audits.ROUNDS": contracts.rounds, "Rewards.AUDITS": contracts.audits}
+        held |= {"Audits.ROUNDS": rounds, "Rewards.AUDITS": paid_by}
+        expected["Rewards.TOKEN"], held["Rewards.TOKEN"] = contracts.token, token
+        amounts = ("dispute_bond", "missed_batch_fee", "missed_reveal_fee", "wrong_verdict_penalty")
+        pay = ("supply", "initial_pool", "halving_rounds", "auditors_share", "max_per_unit")
+        for name, value in zip((*amounts, *pay), (*terms, *schedule), strict=True):
+            rule = getattr(spec.chain, name)
+            expected[name], held[name] = int(rule, 16) if isinstance(rule, str) else rule, value
         return [f"{name} is {held[name]}, not {expected[name]}" for name in expected if held[name] != expected[name]]
 
     # -- clock --
@@ -226,6 +239,11 @@ class ChainReader:
         """
         for _ in range(2):
             info = self.round_at(round_)
+            if info.count > MAX_BATCHES:
+                raise ChainError(
+                    f"round {round_} has {info.count} batches, says {self.where}; more than {MAX_BATCHES} are not read "
+                    "at once. Is this RPC honest?"
+                )
             batches = self.batches_at(range(info.first, info.first + info.count))
             acc = ZERO
             for batch in batches:
@@ -291,7 +309,7 @@ class ChainReader:
         return [self._decode(call, _bytes(answer)) for call, answer in zip(calls, answers, strict=True)]
 
     def address_of(self, contract: str) -> str:
-        """The address of `nodes`, `beacon`, `rounds` or `audits`, lower case."""
+        """The address of a contract, named as in the deployment file; lower case."""
         return str(getattr(self.deployment.contracts, contract))
 
     def close(self) -> None:
@@ -331,6 +349,8 @@ def _batch(index: int, values: tuple[Any, ...]) -> BatchInfo:
 
 def _node(address: str, values: tuple[Any, ...], active: bool) -> NodeInfo:
     operator, registered_block, exit_block, state, bond, endpoint = values
+    if state >= len(NodeState):
+        raise ChainMismatch(f"the contract gives node {address} a state {state}, which this version does not know")
     return NodeInfo(
         address.lower(), operator, registered_block, exit_block, list(NodeState)[state], bond, endpoint, active
     )

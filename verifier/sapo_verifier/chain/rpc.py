@@ -1,6 +1,5 @@
 """Connections to a chain's RPC: bounded retries for reads, none for sends, and no URL with its secrets in a log."""
 
-import json
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -10,11 +9,13 @@ from urllib.parse import urlsplit
 
 import requests
 from web3 import HTTPProvider, Web3
-from web3.exceptions import BadResponseFormat, ContractLogicError, TooManyRequests, Web3RPCError
+from web3.exceptions import BadResponseFormat, BlockNotFound, ContractLogicError, TooManyRequests, Web3RPCError
 from web3.providers.rpc.utils import ExceptionRetryConfiguration
 from web3.types import RPCEndpoint, RPCResponse
 
+from sapo_verifier.chain import answers
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, HttpRefused, Refused, explain, mask_url
+from sapo_verifier.chain.http import MAX_ANSWER_BYTES, AnswerTooLarge, BoundedSessions
 
 TIMEOUT_SECONDS = 20.0
 BATCH = 50  # calls in one HTTP request; several public providers refuse more than 100
@@ -38,26 +39,45 @@ READS = (
 
 
 class QuietProvider(HTTPProvider):
-    """An HTTPProvider whose logs do not hold the URL (web3 writes it, keys and all, at debug level)."""
+    """An HTTPProvider whose logs do not hold the URL (web3 writes it, keys and all, at debug level), whose exchanges
+    are bounded (http.py), and whose answers have the shapes that they should have (answers.py)."""
 
     logger = logging.Logger("sapo.rpc", logging.CRITICAL)
+    global_ccip_read_enabled = False  # an answer could send us to any URL (EIP-3668)
 
     def __init__(self, url: str, timeout: float, policy: ExceptionRetryConfiguration | None) -> None:
-        self._session = requests.Session()
-        super().__init__(url, {"timeout": timeout}, self._session, exception_retry_configuration=policy)
+        super().__init__(url, {"timeout": timeout}, exception_retry_configuration=policy)
+        self._request_session_manager = self._sessions = BoundedSessions()
 
     def close(self) -> None:
-        self._session.close()
+        self._sessions.close()
+
+    def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        id_ = self._next_id()
+        body = self._make_request(method, self.encode_rpc_request(method, params))
+        return cast(RPCResponse, answers.one(answers.parse(body), method, id_))
 
     def make_batch_request(self, batch_requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
         """As web3's, but retried as single reads are."""
         policy = self.exception_retry_configuration
         for pause in range(policy.retries - 1 if policy else 0):
             try:
-                return super().make_batch_request(batch_requests)
+                return self._batch_once(batch_requests)
             except tuple(policy.errors):
                 time.sleep(policy.backoff_factor * 2**pause)
-        return super().make_batch_request(batch_requests)
+        return self._batch_once(batch_requests)
+
+    def _batch_once(self, batch_requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
+        first_id = self._next_id()
+        body = self._sessions.make_post_request(
+            self.endpoint_uri, self.encode_batch_rpc_request(batch_requests), **self.get_request_kwargs()
+        )
+        found = answers.many(answers.parse(body), [method for method, _ in batch_requests], first_id)
+        return cast("list[RPCResponse] | RPCResponse", found)
+
+    def _next_id(self) -> int:
+        """The id that web3's encoder gives to the next request; it counts them itself."""
+        return next(self.request_counter) + 1
 
 
 def connect(url: str, *, retries: int = 3, timeout: float = TIMEOUT_SECONDS) -> Web3:
@@ -95,11 +115,17 @@ def transport(url: str) -> Iterator[None]:
         # raise_for_status, which alone raises this, gives the response.
         status = cast(requests.Response, error.response).status_code
         hints = {401: "is the key in the URL right?", 403: "is the key in the URL right?", 429: "too many requests"}
-        hint = hints.get(status, "try again, or use another RPC")
+        moved = "it redirects, which is not followed; give the URL that it redirects to"
+        hint = moved if 300 <= status < 400 else hints.get(status, "try again, or use another RPC")
         raise HttpRefused(f"the chain's RPC at {where} answered HTTP {status}: {hint}", status) from None
     except requests.Timeout:
         raise ChainUnavailable(
             f"the chain's RPC at {where} did not answer in time; try again, or use another RPC"
+        ) from None
+    except AnswerTooLarge:
+        # As an HTTP status, so that logs are asked for in smaller pieces.
+        raise HttpRefused(
+            f"the chain's RPC at {where} answers with more than {MAX_ANSWER_BYTES} bytes; use another RPC", 413
         ) from None
     except requests.RequestException as error:
         refused = "Connection refused" in str(error)
@@ -111,8 +137,12 @@ def transport(url: str) -> Iterator[None]:
         raise ChainUnavailable(f"the chain's RPC at {where} asks for fewer requests; try again later") from None
     except (ContractLogicError, Web3RPCError) as error:
         raise ChainError(explain(error)) from error
-    except (BadResponseFormat, json.JSONDecodeError, UnicodeDecodeError):
-        raise ChainUnavailable(f"what answers at {where} is no Ethereum RPC; point --rpc at one") from None
+    except BlockNotFound:
+        raise ChainUnavailable(f"the chain's RPC at {where} does not know a block that it should; try again") from None
+    except BadResponseFormat as error:
+        raise ChainUnavailable(
+            f"what answers at {where} is no Ethereum RPC ({str(error)[:200]}); point --rpc at one"
+        ) from None
 
 
 def batch(w3: Web3, requests_: Sequence[tuple[str, Any]]) -> list[Any]:
@@ -125,11 +155,11 @@ def batch(w3: Web3, requests_: Sequence[tuple[str, Any]]) -> list[Any]:
     results: list[Any] = []
     for start in range(0, len(requests_), BATCH):
         part = [(RPCEndpoint(method), params) for method, params in requests_[start : start + BATCH]]
-        answers = provider.make_batch_request(part)
-        if not isinstance(answers, list) or len(answers) != len(part):
+        found = provider.make_batch_request(part)
+        if not isinstance(found, list):
             # Some providers do not take batches; then one by one, which is slower but says the same.
-            answers = [provider.make_request(method, params) for method, params in part]
-        results += [_result(method, answer) for (method, _), answer in zip(part, answers, strict=True)]
+            found = [provider.make_request(method, params) for method, params in part]
+        results += [_result(method, answer) for (method, _), answer in zip(part, found, strict=True)]
     return results
 
 

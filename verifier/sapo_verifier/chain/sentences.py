@@ -60,6 +60,59 @@ REVERTS = {
     "ZeroManifest": "the manifest's digest of round {round} is zero; this is a fault of the client",
     "ZeroPolicy": "the policy's digest of round {round} is zero; this is a fault of the client",
     "ZeroRoot": "the tree's root of round {round} is zero; this is a fault of the client",
+    # Audits
+    "BatchIsClosed": "batch {index} is closed: its round is final, it was proven false, or its node was slashed; "
+    "nothing "
+    "more can be proven about it",
+    "EmptyWindow": "the window of {voter} over round {round}, stage {stage}, holds no batch to judge; there is nothing "
+    "to commit",
+    "InvalidTerms": "the contract refuses the fees {terms}: none may be more than the bond of {bond} coins, and Nodes "
+    "names {audits} as its Audits; correct the spec and deploy again",
+    "NoDispute": "nobody has a bond locked in a dispute of batch {index}; nothing is left to do",
+    "NodeNotBonded": "the node {node} has no locked bond (withdrawn, slashed or never registered); register it first",
+    "NotDisputable": "batch {index} cannot be disputed: only one that stage 1 accepted and nobody disputed can",
+    "NotFinal": "this has to wait for round {due}, when the batches are final, and this is round {current}",
+    "NotInStage2": "batch {index} is not disputed, so in stage 2 nothing can be said about it (verdict {verdict}); "
+    "this is "
+    "a fault of the client",
+    "NotInThisRound": "this could be done in round {due} only, and this is round {current}",
+    "NothingToReveal": "the voter {voter} has no verdicts of round {round}, stage {stage}, that wait to be revealed",
+    "NothingToSettle": "the node {node} owes nothing for round {round} that is due (batch {index}); nothing is left "
+    "to do",
+    "RegisteredTooLate": "the voter {voter} was registered in block {registeredBlock}, after round {round}; it can "
+    "judge "
+    "later rounds",
+    "VerdictsAlreadyCommitted": "the verdicts of {voter} on round {round}, stage {stage}, are committed already, and "
+    "cannot be replaced",
+    "VerdictsTooLong": "the verdicts have bits beyond a window of {size} batches; this is a fault of the client",
+    "WrongDisputeBond": "the bond of a dispute is exactly {bond} coins, and {value} were sent; send that amount",
+    "WrongReveal": "what is revealed hashes to {revealed}, and {committed} was committed; reveal what was committed",
+    "ZeroCommitment": "the commitment of {voter} for round {round} is zero; this is a fault of the client",
+    # Fraud proofs
+    "ChunkIsFalse": "the chunk has {length} bytes and should have {expected}; prove that instead",
+    "LengthIsFalse": "the completion has {n} records, and 1 to {maxNewTokens} are allowed; prove that instead",
+    "NotAPadLeaf": "position {position} is no pad leaf: the batch has {completions} completions; name one behind them",
+    "NothingFalse": "what was shown is as it has to be (position {position}); nothing is proven",
+    "NotInTree": "the proof leads to the root {computed}, and the batch's is {root}; the bytes are not the node's",
+    "PositionOutsideTree": "position {position} is outside of a tree of {levels} levels; this is a fault of the client",
+    "PositionTooLarge": "there is no position {position}: there are {count}; this is a fault of the client",
+    "RecordOutsideChunk": "there is no record {position} in a chunk of {length} bytes; this is a fault of the client",
+    "WrongPathLength": "a path of {length} hashes was given, and this tree has {levels} levels; this is a fault of the "
+    "client",
+    # Rewards and SapoToken
+    "AlreadyClaimed": "the node {node} was paid for round {round} already; nothing is left to do",
+    "InvalidSchedule": "the contract refuses the schedule {schedule}: the pools of all rounds together may be at most "
+    "the "
+    "supply; correct the spec and deploy again",
+    "NothingToClaim": "the node {node} earned nothing in round {round}",
+    "TooManyRounds": "{count} rounds cannot be claimed at once; claim at most {most}",
+    "ERC20InsufficientAllowance": "{spender} may move {allowance} of these tokens, and {needed} are needed; approve "
+    "more",
+    "ERC20InsufficientBalance": "{sender} has {balance} of these tokens, and {needed} are needed",
+    "ERC20InvalidApprover": "tokens cannot be approved by {approver}; use a real address",
+    "ERC20InvalidReceiver": "tokens cannot be sent to {receiver}; name a real address",
+    "ERC20InvalidSender": "tokens cannot be sent from {sender}; use a real address",
+    "ERC20InvalidSpender": "tokens cannot be approved for {spender}; name a real address",
     # BlockhashBeacon
     "InvalidBeaconClock": "a round of {roundBlocks} blocks is too short to have a beacon; set round_blocks to 2 or "
     "more in the spec and deploy again",

@@ -1,4 +1,4 @@
-"""The one forward pass over finished completions, shared by records and training, so that both see the same numbers.
+"""The one forward pass over finished completions, shared by records, training and verifiers: all see the same numbers.
 
 Sequences are padded on the right. Attention is causal, so no completion token can see padding, and no mask is needed:
 nothing is ever inferred from an id that happens to equal the padding's.

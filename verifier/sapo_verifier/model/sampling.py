@@ -1,6 +1,6 @@
 """Forced sampling on whole batches: logits to scaled cumulative distributions, to tokens, to the integers they own.
 
-The same rule as `sapo_verifier/intervals.py` (docs/protocol.md, Sampling), with torch. A scaled cumulative value
+The same rule as `intervals.py` (docs/protocol.md, Sampling), with torch. A scaled cumulative value
 x = c · 2**64 is a float64, and scaling by a power of two is exact, so e = floor(x) is too. Tokens are compared with u
 without leaving float64: for integers, u < floor(x) ⇔ x ≥ u + 1 ⇔ x ≥ T(u), the smallest float64 that is at least u + 1.
 """

@@ -1,0 +1,160 @@
+"""What a node says on chain about the batches it was dealt, and what follows (docs/protocol.md, A round's life).
+
+In round c: commit on c−1 (stage 1), reveal on c−2, dispute what stage 1 let pass in c−3, commit and reveal stage 2 on
+c−4 and c−5, settle and claim what became final. Every step looks first whether it was done, so it can be repeated.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sapo_client.ballots import Ballot, BallotBox
+from sapo_client.outbox import Outbox
+from sapo_verifier import canonical, protocol
+from sapo_verifier.chain.audits import AuditsReader, BatchState
+from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.cid import block_digest
+from sapo_verifier.evidence import Outcome
+
+log = logging.getLogger(__name__)
+
+ABSTAIN, ACCEPT, REJECT, VOID = 0, 1, 2, 3
+FINAL_AFTER = 6  # rounds
+COMMIT_AFTER = {1: 1, 2: 4}  # stage: rounds after the round that is judged
+REVEAL_AFTER = {1: 2, 2: 5}
+
+Findings = Callable[[Sequence[BatchInfo]], dict[int, list[Outcome]]]  # by batch index
+
+
+def verdict(outcomes: Sequence[Outcome]) -> int:
+    """Accept only if every check passed; reject a failed check; void what nobody could judge; else abstain."""
+    statuses = {outcome.status for outcome in outcomes}
+    if "fail" in statuses:
+        return REJECT
+    if "void" in statuses:
+        return VOID
+    return ABSTAIN if "unknown" in statuses or not statuses else ACCEPT
+
+
+def report(round_: int, stage: int, voter: str, verdicts: dict[int, int], findings: dict[int, list[Outcome]]) -> bytes:
+    """The report block: per batch its verdict and the check that decided it, canonical JSON."""
+    batches = [
+        {
+            "index": index,
+            "verdict": verdicts[index],
+            "outcomes": [_entry(outcome) for outcome in findings[index] if outcome.status != "pass"],
+        }
+        for index in sorted(verdicts)
+    ]
+    return canonical.encode({"v": 1, "round": round_, "stage": stage, "voter": voter, "batches": batches})
+
+
+def _entry(outcome: Outcome) -> dict[str, Any]:
+    places = {"slot": outcome.slot, "k": outcome.k, "t": outcome.t}
+    entry: dict[str, Any] = {"check": outcome.check, "status": outcome.status, "reason": outcome.reason[:1000]}
+    return entry | {name: place for name, place in places.items() if place is not None}
+
+
+@dataclass(frozen=True)
+class Voting:
+    """The votes of one node. window(round, stage): its batches in order; keep(block, round): put it to IPFS."""
+
+    reader: ChainReader
+    audits: AuditsReader
+    outbox: Outbox
+    ballots: BallotBox
+    voter: str
+    window: Callable[[int, int], list[BatchInfo]]
+    findings: Findings
+    keep: Callable[[bytes, int], None]
+
+    def play(self, current: int) -> None:
+        """Everything that is due in round `current`, into the outbox."""
+        for stage in (1, 2):
+            self._commit(current, stage)
+            self._reveal(current, stage)
+        self._dispute(current - 3)
+        self._settle(current - FINAL_AFTER)
+        self.ballots.drop_before(current - FINAL_AFTER - 2)
+
+    def _commit(self, current: int, stage: int) -> None:
+        voted = current - COMMIT_AFTER[stage]
+        key = f"verdicts/{voted}/{stage}"
+        if voted < 0 or self.outbox.call_of(key) is not None:
+            return
+        dealer = self.reader.beacon(current)
+        window = self.window(voted, stage)
+        if dealer is None or not window:
+            return
+        ballot = self.ballots.get(voted, stage) or self._fill_in(voted, stage, window)
+        if ballot is None:
+            return
+        acc = self.reader.round_at(voted).acc
+        hash_ = protocol.verdicts_hash(
+            dealer, acc, self.voter, stage, ballot.word, block_digest(ballot.report), ballot.salt
+        )
+        call = Call("audits", "commitVerdicts", (self.voter, voted, stage, hash_))
+        self.outbox.put(key, call, deadline_round=current)
+
+    def _fill_in(self, voted: int, stage: int, window: list[BatchInfo]) -> Ballot | None:
+        """Verdicts on the window, stored; None if there is nothing to say."""
+        judged = window if stage == 1 else [batch for batch in window if self.audits.outcome_of(batch.index).in_stage_2]
+        findings = self.findings(judged)
+        verdicts = {batch.index: verdict(findings[batch.index]) for batch in judged}
+        word = sum(verdicts.get(batch.index, ABSTAIN) << (2 * j) for j, batch in enumerate(window))
+        if word == 0:
+            return None
+        block = report(voted, stage, self.voter, verdicts, findings)
+        return self.ballots.put(Ballot(voted, stage, word, block, secrets.token_bytes(32)))
+
+    def _reveal(self, current: int, stage: int) -> None:
+        voted = current - REVEAL_AFTER[stage]
+        key = f"reveal/{voted}/{stage}"
+        ballot = self.ballots.get(voted, stage)
+        if ballot is None or self.outbox.call_of(key) is not None:
+            return
+        if self.outbox.state(f"verdicts/{voted}/{stage}").status != "mined":
+            return
+        self.keep(ballot.report, current)
+        call = Call(
+            "audits",
+            "revealVerdicts",
+            (self.voter, voted, stage, ballot.word, block_digest(ballot.report), ballot.salt),
+        )
+        self.outbox.put(key, call, deadline_round=current)
+
+    def _dispute(self, judged: int) -> None:
+        """Batches that this node found false and stage 1 accepted all the same."""
+        ballot = self.ballots.get(judged, 1)
+        if ballot is None:
+            return
+        for j, batch in enumerate(self.window(judged, 1)):
+            rejected = (ballot.word >> (2 * j)) & 3 == REJECT
+            if not rejected or self.audits.outcome_of(batch.index).state is not BatchState.STANDING:
+                continue
+            key = f"dispute/{batch.index}"
+            if self.outbox.call_of(key) is None:
+                log.warning("disputing batch %d: stage 1 accepted what failed here", batch.index)
+                call = Call("audits", "dispute", (batch.index,))
+                self.outbox.put(key, call, deadline_round=judged + 3, value=self.audits.terms().dispute_bond)
+
+    def _settle(self, final: int) -> None:
+        """What became final: the own dispute's bond, the slash of what was rejected, the own pay."""
+        if final < 0:
+            return
+        for batch in self.window(final, 1):
+            outcome = self.audits.outcome_of(batch.index)
+            if outcome.disputer == self.voter:
+                self._once(f"close/{batch.index}", Call("audits", "closeDispute", (batch.index,)))
+            if outcome.state is BatchState.REJECTED:
+                self._once(f"slash/{batch.index}", Call("audits", "settle", (batch.node, final, batch.index)))
+        (payout,) = self.audits.payouts_of(self.voter, [final])
+        if payout.amount and not payout.claimed and self.audits.is_settled(self.voter):
+            self._once(f"claim/{final}", Call("rewards", "claim", (self.voter, final)))
+
+    def _once(self, key: str, call: Call) -> None:
+        if self.outbox.call_of(key) is None:
+            self.outbox.put(key, call)

@@ -1,0 +1,303 @@
+"""Weights that a stranger declares: fetched only for the policy check, bounded, and every fault told for what it is."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from policy_batches import Made, World, declared, made_by, world
+from sapo_client.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.pins import PinBook
+from sapo_client.pocket import EOS_ID
+from sapo_client.policy import Policy
+from sapo_client.report import RoundReport
+from sapo_verifier import evidence
+from sapo_verifier.canonical import MAX_BLOCK_BYTES
+from sapo_verifier.checks import check_batch
+from sapo_verifier.cid import block_digest
+from sapo_verifier.evidence import Found, fetch_batch
+from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
+from sapo_verifier.model.policy_check import PolicyModels
+from sapo_verifier.objects import Record
+from sapo_verifier.tasks import TaskWorker
+from tiny_policy import TAMPERINGS, tampered
+
+VERIFIER = Path(evidence.__file__).parent
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with TaskWorker() as worker:
+        yield world(tmp_path_factory.mktemp("policy") / "base", worker)
+
+
+@pytest.fixture(scope="module")
+def models(shared: World) -> PolicyModels:
+    return PolicyModels(shared.bases)
+
+
+@pytest.fixture(scope="module")
+def policy(shared: World) -> Policy:
+    policy = shared.policy()
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.mul_(1.1)
+    policy.untouched = False
+    return policy
+
+
+@pytest.fixture
+def honest(shared: World, policy: Policy) -> Made:
+    return made_by(shared, policy, slots=1)
+
+
+def weight_blocks(made: Made) -> list[bytes]:
+    return [digest for digest, _ in made.audit(None).weight_blocks()]
+
+
+# --- faults of the weights -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", TAMPERINGS)
+def test_weights_that_are_not_the_base_s_fail_and_those_not_finite_are_void(
+    shared: World, policy: Policy, models: PolicyModels, how: str
+) -> None:
+    """And leave the model as it was for the next batch."""
+    data = tampered(policy.weights(), how)
+    says = declared(data) if data else declared(b"\0")
+    outcome = made_by(shared, policy, slots=1, says=says).check(models)
+    assert outcome.status == ("void" if how in ("nan", "infinite") else "fail"), outcome
+    assert "weights" in outcome.reason
+    assert made_by(shared, policy, slots=1).check(models).status == "pass"
+
+
+def test_weights_not_finite_are_void_even_where_no_completion_meets_them(
+    shared: World, policy: Policy, models: PolicyModels
+) -> None:
+    tensors = {name: tensor.clone() for name, tensor in policy.weights().items()}
+    tensors["model.embed_tokens.weight"][EOS_ID] = float("nan")  # nothing follows an end
+    says = declared(tampered(tensors, "not at all"))
+    outcome = made_by(shared, policy, slots=1, says=says).check(models)
+    assert outcome.status == "void"
+    assert "holds NaN" in outcome.reason
+
+
+def test_finite_weights_whose_logits_are_not_are_void(shared: World, policy: Policy, models: PolicyModels) -> None:
+    tensors = {name: tensor.clone() for name, tensor in policy.weights().items()}
+    tensors["model.norm.weight"].fill_(3e38)
+    says = declared(tampered(tensors, "not at all"))
+    outcome = made_by(shared, policy, slots=1, says=says).check(models)
+    assert outcome.status == "void"
+    assert "not finite" in outcome.reason
+
+
+def test_blocks_that_hold_less_than_the_manifest_says_fail(shared: World, policy: Policy, models: PolicyModels) -> None:
+    says = declared(policy.weight_bytes(), size=len(policy.weight_bytes()) + 1)
+    outcome = made_by(shared, policy, slots=1, says=says).check(models)
+    assert outcome.status == "fail"
+    assert "its manifest says" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "words"),
+    [
+        (BlockUnavailable("nobody has it"), "void", "nobody has it"),
+        (None, "void", "never fetched"),
+        (BlockTooLarge("two mebibytes"), "void", "two mebibytes"),
+        (bytes(MAX_BLOCK_BYTES), "void", "more than"),
+        (b"other", "void", "another digest"),
+        (StoreFailed("the daemon does not answer"), "unknown", "daemon"),
+    ],
+)
+def test_a_block_of_the_weights_that_is_not_at_hand(
+    honest: Made, models: PolicyModels, found: Found | None, status: str, words: str
+) -> None:
+    (digest,) = weight_blocks(honest)
+    del honest.blocks[digest]
+    if found is not None:
+        honest.blocks[digest] = found
+    outcome = honest.check(models)
+    assert (outcome.status, outcome.slot) == (status, None)
+    assert words in outcome.reason
+    assert "weights: block 0x" in outcome.reason
+
+
+def test_more_than_the_spec_allows_is_never_looked_at(shared: World, policy: Policy, models: PolicyModels) -> None:
+    most = shared.spec.bases[0].max_adapter_bytes
+    chunks = [block_digest(bytes([i])) for i in range(most // MAX_BLOCK_BYTES + 1)]
+    made = made_by(shared, policy, slots=1, says=declared(b"", kind="full", size=most + 1, blocks=chunks))
+    assert made.audit(models).weight_blocks() == []
+    *_, last = check_batch(made.audit(models))
+    assert (last.check, last.status) == ("binding", "fail")
+
+
+# --- fetching --------------------------------------------------------------------------------------------------------
+
+
+class Shelf:
+    """A store that remembers what it was asked for."""
+
+    def __init__(self, blocks: dict[bytes, Found]) -> None:
+        self.blocks = blocks
+        self.steps: list[list[tuple[bytes, int]]] = []
+
+    def get_many(self, wants: Sequence[tuple[bytes, int]], peers: Sequence[str] = ()) -> dict[bytes, Found]:
+        self.steps.append(list(wants))
+        return {digest: self.blocks.get(digest, BlockUnavailable("nobody has it")) for digest, _ in wants}
+
+
+def fetched(made: Made, *, weights: bool = True) -> tuple[Shelf, dict[bytes, Found]]:
+    store = Shelf(made.blocks)
+    return store, fetch_batch(store, made.world.spec, made.facts, [], weights=weights)
+
+
+def test_weights_are_fetched_last_once_and_only_if_asked_for(honest: Made) -> None:
+    (digest,) = weight_blocks(honest)
+    size = honest.audit(None).policy.size
+    store, blocks = fetched(honest)
+    assert store.steps[3:] == [[(digest, size)]]
+    assert blocks == honest.blocks
+    store, blocks = fetched(honest, weights=False)
+    assert len(store.steps) == 3
+    assert digest not in blocks
+
+
+def test_a_base_has_no_weights_to_fetch(shared: World) -> None:
+    assert len(fetched(made_by(shared, shared.policy(), slots=1))[0].steps) == 3
+
+
+@pytest.mark.parametrize("part", ["records", "group"])
+def test_the_weights_of_a_batch_that_is_not_whole_are_not_fetched(honest: Made, part: str) -> None:
+    audit = honest.audit(None)
+    del honest.blocks[audit.groups[0].records if part == "records" else audit.manifest.groups[0]]
+    assert len(fetched(honest)[0].steps) <= 3
+
+
+def large(shared: World, policy: Policy) -> tuple[Made, list[bytes]]:
+    """Four chunks, the first two of them equal."""
+    data = bytes(2 * MAX_BLOCK_BYTES) + b"\1" * MAX_BLOCK_BYTES + b"\2" * 7
+    made = made_by(shared, policy, slots=1, says=declared(data))
+    return made, [block_digest(part) for part in (bytes(MAX_BLOCK_BYTES), b"\1" * MAX_BLOCK_BYTES, b"\2" * 7)]
+
+
+def test_chunks_have_their_exact_limits_and_the_first_missing_one_ends_the_fetch(
+    shared: World, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, (zeros, ones, rest) = large(shared, policy)
+    assert made.audit(None).weight_blocks() == [
+        (zeros, MAX_BLOCK_BYTES), (zeros, MAX_BLOCK_BYTES), (ones, MAX_BLOCK_BYTES), (rest, 7),
+    ]  # fmt: skip
+    monkeypatch.setattr(evidence, "WEIGHT_BLOCKS_AT_A_TIME", 1)
+    assert [[d for d, _ in step] for step in fetched(made)[0].steps[3:]] == [[zeros], [ones], [rest]]
+    del made.blocks[ones]
+    assert [[d for d, _ in step] for step in fetched(made)[0].steps[3:]] == [[zeros], [ones]]
+
+
+# --- a node's audit --------------------------------------------------------------------------------------------------
+
+
+def auditor(made: Made, models: PolicyModels | None, pins: Path) -> tuple[Auditor, Shelf, RoundReport]:
+    deployment = SimpleNamespace(
+        chain_id=made.facts.chain_id, contracts=SimpleNamespace(rounds=made.facts.rounds), spec=made.world.spec
+    )
+    reader: Any = SimpleNamespace(beacon=lambda _: made.facts.beacon, deployment=deployment)
+    store, book, worker = Shelf(made.blocks), PinBook(pins), made.world.worker
+    bases = made.world.bases
+    return Auditor(reader, store, made.world.spec, worker, bases.tokenizer, models, book, "0x0"), store, RoundReport(4)
+
+
+def test_a_node_trains_on_what_passed_and_counts(
+    honest: Made, policy: Policy, models: PolicyModels, tmp_path: Path
+) -> None:
+    audit, _, report = auditor(honest, models, tmp_path / "pins")
+    batch: Any = honest.facts
+    assert len(audit.groups(batch, [], policy, report)) == 1
+    assert (report.external_checked, report.external_failed, report.failures) == (1, 0, [])
+    assert report.bytes_weights == len(policy.weight_bytes())
+    assert report.seconds_policy_check > 0
+    weights = set(weight_blocks(honest))
+    in_pool = honest.facts.round + honest.world.spec.pool_rounds
+    assert audit.pins.expired(in_pool) == []
+    assert set(audit.pins.expired(in_pool + 1)) == weights
+    assert set(audit.pins.expired(honest.facts.round + KEEP_ROUNDS + 1)) == honest.blocks.keys()
+
+
+@pytest.mark.parametrize("fault", ["intervals", "no weights"])
+def test_a_node_does_not_train_on_what_did_not_pass(
+    honest: Made, policy: Policy, models: PolicyModels, tmp_path: Path, fault: str
+) -> None:
+    made = honest
+    if fault == "intervals":
+        made.records[0][0] = [Record(record.token, 0, 2**64 - 1) for record in made.records[0][0]]
+        made = made.sealed()
+    else:
+        del made.blocks[weight_blocks(made)[0]]
+    batch: Any = made.facts
+    audit, _, report = auditor(made, models, tmp_path / "pins")
+    assert audit.groups(batch, [], policy, report) == []
+    assert (report.external_checked, report.external_failed) == (0, 1)
+    (sentence,) = report.failures
+    assert ": policy " in sentence
+    without, store, report = auditor(made, None, tmp_path / "other")
+    assert len(without.groups(batch, [], policy, report)) == 1
+    assert len(store.steps) == 3
+    assert report.bytes_weights == report.seconds_policy_check == 0
+
+
+def test_a_policy_of_a_base_that_is_not_here_is_not_trained_on(
+    honest: Made, policy: Policy, models: PolicyModels, tmp_path: Path
+) -> None:
+    changed = honest.world.spec.bases[0].model_copy(update={"digest": bytes(32)})
+    spec = honest.world.spec.model_copy(update={"bases": [changed]})
+    made = Made(replace(honest.world, spec=spec), honest.facts, honest.blocks)
+    audit, _, report = auditor(made, models, tmp_path / "pins")
+    batch: Any = made.facts
+    assert audit.groups(batch, [], policy, report) == []
+    assert "text unknown" in report.failures[0]
+
+
+# --- without torch ---------------------------------------------------------------------------------------------------
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_missing_torch_is_told_with_what_to_install() -> None:
+    said = python(
+        "import sys; sys.modules['torch'] = None\n"
+        "from sapo_verifier.bases import Bases; from sapo_verifier.model import policy_model\n"
+        "model = policy_model(Bases([])); found = model(None)\n"
+        "print(model.runs, found.check, found.status, found.reason)"
+    )
+    assert said == "False policy unknown torch is not installed here: pip install 'sapo-network[model]'"
+
+
+def test_only_the_model_package_imports_torch_and_none_of_it_is_imported_by_the_rest() -> None:
+    heavy = {"torch", "transformers", "safetensors", "sapo_client"}
+    for path in VERIFIER.rglob("*.py"):
+        inside = path.parent.name == "model"
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found = {name.split(".")[0] for name in names} & heavy
+            assert found <= (heavy - {"sapo_client"} if inside else set()), path
+    modules = "checks, evidence, cli, networks, model, bases, intervals"
+    assert python(f"import sys; from sapo_verifier import {modules}; print('torch' in sys.modules)") == "False"

@@ -1,0 +1,37 @@
+"""A base as a model in float32: local files only, safetensors only, no remote code."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from sapo_verifier.errors import SapoError
+from sapo_verifier.model.forward import check_head
+from sapo_verifier.spec import BaseRule
+
+
+class BaseLoadError(SapoError):
+    """A folder that does not load as the spec's base."""
+
+
+def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
+    """The base's model in evaluation mode, float32 proper. Raises BaseLoadError."""
+    from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    torch.backends.cuda.matmul.allow_tf32 = False  # intervals are made in float32 proper
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+        )
+    except (OSError, ValueError, SafetensorError) as error:
+        raise BaseLoadError(f"{folder} does not load as a model: {error}; give the folder of a base") from error
+    model.to(device).eval()
+    vocab = model.get_output_embeddings().weight.shape[0]
+    if vocab < base.vocab:
+        raise BaseLoadError(f"the model in {folder} knows {vocab} tokens, the spec's base {base.id} has {base.vocab}")
+    check_head(model)
+    return model

@@ -1,0 +1,170 @@
+"""The `policy` check: the claimed intervals are the declared policy's (docs/protocol.md, Sampling and Checks).
+
+One model object per base; each batch's declared weights are swapped into it. Bytes and time are bounded by the spec
+before the model sees anything: `max_adapter_bytes` of weights, `slots · G` completions that fit the base's context.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sapo_verifier.bases import Bases
+from sapo_verifier.cid import block_digest
+from sapo_verifier.errors import SapoError
+from sapo_verifier.evidence import Audit, Outcome, Status
+from sapo_verifier.intervals import FULL, REJECT_TOLERANCE, VOID_TOLERANCE
+from sapo_verifier.ipfs import BlockCorrupt, BlockError, BlockTooLarge, BlockUnavailable, StoreFailed
+from sapo_verifier.model.base import load_base
+from sapo_verifier.model.forward import Passage
+from sapo_verifier.model.positions import Position, positions
+from sapo_verifier.model.sampling import NotFiniteError
+from sapo_verifier.model.weights import WeightsError, load_weights
+from sapo_verifier.objects import Record, hex_digest, unpack_records
+
+BATCH_TOKENS = 8192  # padded tokens in one pass (or a single completion): what bounds memory beside the weights
+
+
+class PromptError(SapoError):
+    """The base cannot read the prompt, so nobody's policy on it can have answered."""
+
+
+class Claim(NamedTuple):
+    """One completion: where it stands, what it claims, and what the model has to read."""
+
+    slot: int
+    k: int
+    records: list[Record]
+    passage: Passage
+
+
+class PolicyModels:
+    """Answers the policy check. Not for several threads: a model holds one policy's weights at a time."""
+
+    runs = True
+
+    def __init__(self, bases: Bases, *, device: str = "cpu", batch_tokens: int = BATCH_TOKENS) -> None:
+        self._bases = bases
+        self._device = device
+        self._batch_tokens = batch_tokens
+        self.seconds = 0.0
+        self._models: dict[bytes, Any] = {}  # by the base's digest
+        self._holds: dict[bytes, bytes] = {}  # by the base's digest: the policy in its model; absent: the base itself
+
+    def __call__(self, audit: Audit) -> Outcome:
+        started = time.monotonic()
+        outcome = self._answer(audit)
+        self.seconds += time.monotonic() - started
+        return outcome
+
+    def _answer(self, audit: Audit) -> Outcome:
+        try:
+            weights = declared_weights(audit)
+            claims = read_claims(audit, self._bases)
+            model = self._model(audit, weights)
+            passages, us = [claim.passage for claim in claims], [[0] * len(claim.records) for claim in claims]
+            found = positions(model, passages, us, audit.base.vocab, batch_tokens=self._batch_tokens)
+        except WeightsError as error:
+            return Outcome("policy", "fail", str(error))
+        except StoreFailed as error:
+            return Outcome("policy", "unknown", str(error))
+        except (BlockError, NotFiniteError, PromptError) as error:
+            return Outcome("policy", "void", str(error))
+        except SapoError as error:  # the base is not here, or does not load
+            return Outcome("policy", "unknown", str(error))
+        except (RuntimeError, MemoryError) as error:  # how torch says that memory is short; weights cannot cause it
+            return Outcome("policy", "unknown", f"this machine could not run the model: {error}")
+        return compare(claims, found)
+
+    def _model(self, audit: Audit, weights: bytes | None) -> Any:
+        """The base's model with these weights; None: the base's own."""
+        base = audit.base
+        if weights is None and base.digest in self._holds:
+            del self._models[base.digest], self._holds[base.digest]
+        if base.digest not in self._models:
+            self._models[base.digest] = load_base(self._bases.folder(base), base, device=self._device)
+        model = self._models[base.digest]
+        if weights is not None and self._holds.get(base.digest) != audit.facts.policy:
+            load_weights(model, weights)
+            self._holds[base.digest] = audit.facts.policy
+        return model
+
+
+def declared_weights(audit: Audit) -> bytes | None:
+    """The safetensors file that the policy manifest names; None for the base itself.
+
+    Raises WeightsError for blocks that are not as long as the manifest says, BlockError for what was not to be had
+    (StoreFailed: by this machine's fault), SapoError for a kind that this version does not know.
+    """
+    manifest = audit.policy
+    if manifest.kind == "base":
+        return None
+    if manifest.kind == "lora":
+        raise SapoError("adapters are not supported by this version: only policies of kind base and full")
+    parts = []
+    for digest, limit in audit.weight_blocks():
+        found, name = audit.blocks.get(digest), f"weights: block {hex_digest(digest)}"
+        if isinstance(found, StoreFailed):
+            raise StoreFailed(f"{name}: {found}")
+        if not isinstance(found, bytes):
+            raise BlockUnavailable(f"{name}: {found or 'never fetched'}")
+        if len(found) > limit:
+            raise BlockTooLarge(f"{name} has {len(found)} bytes, more than {limit}")
+        if block_digest(found) != digest:
+            raise BlockCorrupt(f"{name}: the bytes given have another digest")
+        parts.append(found)
+    data = b"".join(parts)
+    if len(data) != manifest.size:
+        raise WeightsError(f"the policy's blocks hold {len(data)} bytes, its manifest says {manifest.size}")
+    return data
+
+
+def read_claims(audit: Audit, bases: Bases) -> list[Claim]:
+    """Every completion, its prompt encoded. Raises PromptError; BaseMissingError where the base is not here."""
+    base, tokenizer = audit.base, bases.tokenizer(audit.base)
+    longest = base.longest_prompt(audit.spec.max_prompt_bytes)  # in bytes too: no token is shorter than one
+    claims = []
+    for slot, group in enumerate(audit.groups):
+        if len(group.prompt.encode()) > longest:  # possible only where this machine could not deal the task
+            raise PromptError(f"slot {slot}: the prompt is longer than any that can be dealt")
+        try:
+            prompt = tokenizer.prompt(group.prompt)
+        except SapoError as error:
+            raise PromptError(f"slot {slot}: {error}") from error
+        if max(prompt) >= base.vocab or len(prompt) + audit.spec.max_new_tokens > base.context:
+            raise PromptError(f"slot {slot}: the prompt's {len(prompt)} tokens do not fit the base {base.id}")
+        for k, packed in enumerate(audit.records[slot]):
+            records = unpack_records(packed)
+            claims.append(Claim(slot, k, records, Passage(prompt, [record.token for record in records])))
+    return claims
+
+
+def compare(claims: Sequence[Claim], found: Sequence[Sequence[Position]]) -> Outcome:
+    """The largest difference decides: fail at the first position beyond *reject*, else void at the first beyond *void*.
+
+    A token that owns nothing under the policy fails, whatever interval it claims.
+    """
+    worst = count = 0
+    first_void: Outcome | None = None
+    for claim, own in zip(claims, found, strict=True):
+        for t, (record, position) in enumerate(zip(claim.records, own, strict=True)):
+            off = max(abs(record.lo - position.lo), abs(record.last - position.last))
+            if position.lo > position.last:
+                return _differs("fail", "the policy never gives this token", claim, t, position)
+            if off > REJECT_TOLERANCE:
+                reason = f"the interval is not the policy's: off by {off / FULL:.4f} of probability"
+                return _differs("fail", reason, claim, t, position)
+            if off > VOID_TOLERANCE and first_void is None:
+                reason = f"the interval is off by {off / FULL:.6f} of probability: too much to pass, too little to fail"
+                first_void = _differs("void", reason, claim, t, position)
+            worst, count = max(worst, off), count + 1
+    return first_void or Outcome("policy", "pass", f"{count} positions, the largest difference is {worst / FULL:.1e}")
+
+
+def _differs(status: Status, reason: str, claim: Claim, t: int, position: Position) -> Outcome:
+    record = claim.records[t]
+    evidence = {
+        "token": str(record.token),
+        "claimed": f"{record.lo:#018x} … {record.last:#018x}",
+        "recomputed": f"{position.lo:#018x} … {position.last:#018x}",
+    }
+    return Outcome("policy", status, reason, claim.slot, claim.k, t, evidence)
