@@ -15,13 +15,17 @@ from sapo_verifier import protocol
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
 from sapo_verifier.checks import check_batch
+from sapo_verifier.errors import ObjectError
 from sapo_verifier.evidence import Audit, Found, Outcome, PolicyModel, TokenizerFinder, facts_of, fetch_batch
 from sapo_verifier.ipfs import BlockUnavailable, GatewayReader
+from sapo_verifier.proofs import Proof, find_proof
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
 
+DEALT_AFTER = {1: 1, 2: 4}  # stage: the beacon of so many rounds later deals the window
+STAGE_2_FACTOR = 4  # a window of stage 2 holds so many times the draws
 KEEP_ROUNDS = 8  # a fetched block stays that long: a round is final after six
 
 
@@ -71,20 +75,21 @@ class Auditor:
     pins: PinBook
     voter: str  # this node
 
-    def window(self, round_: int) -> list[BatchInfo]:
-        """The batches of `round_` that the next round's beacon deals to this node; [] while there are none.
+    def window(self, round_: int, stage: int = 1) -> list[BatchInfo]:
+        """The batches of `round_` that a stage's beacon deals to this node; [] while there are none.
 
         Reads these batches only, whatever the number of nodes. Raises ChainUnavailable where the RPC's answers do not
         fit each other.
         """
         info = self.reader.round_at(round_)
-        dealer = self.reader.beacon(round_ + 1)
+        dealer = self.reader.beacon(round_ + DEALT_AFTER[stage])
         if info.count == 0 or dealer is None:
             return []
         own = self.reader.batch_of(self.voter, round_)
-        start = protocol.draw_start(dealer, self.voter, 1, info.count)
+        start = protocol.draw_start(dealer, self.voter, stage, info.count)
         own_position = None if own is None else own - info.first
-        positions = protocol.window(start, info.count, own_position, self.spec.chain.draws)
+        size = self.spec.chain.draws * (1 if stage == 1 else STAGE_2_FACTOR)
+        positions = protocol.window(start, info.count, own_position, size)
         batches = self.reader.batches_at([info.first + position for position in positions])
         if any(batch.round != round_ or batch.node == self.voter for batch in batches):
             raise ChainUnavailable(
@@ -93,17 +98,22 @@ class Auditor:
             )
         return batches
 
-    def groups(
+    def endpoints(self, batches: Sequence[BatchInfo]) -> dict[str, str]:
+        """Where the producers say that their blocks are."""
+        nodes = self.reader.nodes_of([batch.node for batch in batches]) if batches else []
+        return {info.node: info.endpoint for info in nodes}
+
+    def audit(
         self,
         batch: BatchInfo,
         endpoints: list[str],
         policy: Policy,
         report: RoundReport,
         budget: FetchBudget | None = None,
-    ) -> list[Group]:
-        """Fetch and check one batch; its groups if it may be trained on, [] otherwise. Counts both in the report.
+    ) -> tuple[list[Outcome], list[Group], Proof | None]:
+        """Fetch and check one batch: the outcomes, its groups if it may be trained on, a fraud proof if there is one.
 
-        Without a budget, fetching takes as long as the store allows.
+        Counts everything in the report. Without a budget, fetching takes as long as the store allows.
         """
         beacon = self.reader.beacon(batch.round)
         if beacon is None:
@@ -128,11 +138,11 @@ class Auditor:
             report.external_failed += batch.slots
             report.failures.append(sentence)
             log.warning("not trained on: %s", sentence)
-            return []
+            return outcomes, [], _proof(audit, outcomes)
         report.external_checked += batch.slots
         groups = training_groups(audit, policy, external=True)
         report.external_with_advantage += sum(map(has_advantage, groups))
-        return groups
+        return outcomes, groups, None
 
     def _pin(self, audit: Audit, report: RoundReport) -> None:
         """Blocks stay as long as anybody may want them; weights, which are large, while the batch is in the pool."""
@@ -141,6 +151,16 @@ class Auditor:
         self.pins.keep(weights, audit.facts.round + self.spec.pool_rounds)
         self.pins.keep(at_hand.keys() - set(weights), audit.facts.round + KEEP_ROUNDS)
         report.bytes_weights += sum(len(at_hand[digest]) for digest in set(weights))
+
+
+def _proof(audit: Audit, outcomes: list[Outcome]) -> Proof | None:
+    """Only a failed check can have a proof; what is not at hand has none."""
+    if outcomes[-1].status != "fail":
+        return None
+    try:
+        return find_proof(audit)
+    except ObjectError:
+        return None
 
 
 def usable(outcomes: list[Outcome], *, policy_check: bool) -> bool:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,13 +55,17 @@ class Checkpoint:
             state.setdefault(int(number), {})[key] = tensor
         if not state.keys() <= known:
             raise CheckpointError(f"{self.folder} was made with other parameters; start from the base in a new folder")
-        policy.load_weights((self.folder / _WEIGHTS).read_bytes())
-        policy.untouched = self.untouched
+        self.load_weights(policy)
         optimizer.load_state_dict({"state": state, "param_groups": described})
         rng = safetensors.torch.load_file(self.folder / _RNG)
         torch.set_rng_state(rng["cpu"])
         if "cuda" in rng and torch.cuda.is_available():
             torch.cuda.set_rng_state(rng["cuda"])
+
+    def load_weights(self, policy: Policy) -> None:
+        """Put the weights back, and nothing else. Raises WeightsError if another base was saved."""
+        policy.load_weights((self.folder / _WEIGHTS).read_bytes())
+        policy.untouched = self.untouched
 
 
 def save_checkpoint(
@@ -122,16 +126,19 @@ def _save(
 
 def latest_checkpoint(root: Path, log: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that is whole, or None. Says in words which ones were passed over, and why."""
-    if not root.is_dir():
-        return None
     for left_over in root.glob(f"{_ASIDE}*"):
         log(f"{left_over} was not finished when its writer stopped; it is ignored")
+    return next(whole_checkpoints(root, log), None)
+
+
+def whole_checkpoints(root: Path, log: Callable[[str], None]) -> Iterator[Checkpoint]:
+    """Those that are whole, the newest first. Says in words which ones are passed over, and why."""
     for folder in _folders(root):
         found = _read(folder)
         if isinstance(found, Checkpoint):
-            return found
-        log(f"checkpoint {folder} is passed over: {found}")
-    return None
+            yield found
+        else:
+            log(f"checkpoint {folder} is passed over: {found}")
 
 
 def _read(folder: Path) -> Checkpoint | str:

@@ -53,8 +53,9 @@ class SapoSettings(Section):
 
 
 class AuditSettings(Section):
-    """What a batch has to pass before this node learns from it."""
+    """What a batch has to pass before this node learns from it, and whether it says so on chain."""
 
+    vote: bool = True  # commit and reveal verdicts, dispute, prove, settle, claim
     policy_check: bool = True  # recompute its probabilities; fetches the producer's weights, runs them beside our own
     bases: list[Path] = []  # folders of other bases that the spec names, so that batches of theirs can be checked too
     seconds: Annotated[float, Field(gt=0, le=86400)] = 120.0  # for fetching all batches that a round wants

@@ -13,6 +13,7 @@ from sapo_verifier.errors import SapoError
 KEYSTORE = "keystore.json"
 OUTBOX = "outbox.sqlite"
 PINS = "pins.sqlite"
+BALLOTS = "ballots.sqlite"
 CHECKPOINTS = "checkpoints"
 BLOCKS = "ipfs"  # of the embedded daemon
 LOCK = "lock"

@@ -14,19 +14,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sapo_client import home as layout
-from sapo_client.auditing import KEEP_ROUNDS, Auditor, FetchBudget
+from sapo_client.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.ballots import BallotBox
 from sapo_client.checkpoint import latest_checkpoint, save_checkpoint
 from sapo_client.ingest import training_groups
 from sapo_client.outbox import Outbox
 from sapo_client.pins import PinBook
 from sapo_client.policy import Policy, Published
+from sapo_client.pool import Pool
 from sapo_client.publish import Dealt, check_own, make_batch
 from sapo_client.report import RoundReport, StatusFile, read_rounds
 from sapo_client.sapo import Group, TrainConfig, build_training_set, has_advantage, make_optimizer, train_step
+from sapo_client.voting import FINAL_AFTER, Voting
 from sapo_verifier.bases import Bases
+from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainUnavailable
-from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
 from sapo_verifier.evidence import Audit, PolicyModel, fetch_batch
 from sapo_verifier.ipfs import BlockStore
@@ -60,6 +64,7 @@ class Parts:
     bases: Bases
     model: PolicyModel | None  # answers the policy check; None: that check is left out
     pins: PinBook
+    ballots: BallotBox | None  # where the node's verdicts are kept; None: it does not vote
     config: TrainConfig
     seed: int
     poll_seconds: float
@@ -76,7 +81,7 @@ class Node:
         self._status = StatusFile(parts.home)
         self._checkpoints = parts.home / layout.CHECKPOINTS
         self._optimizer = make_optimizer(parts.policy, parts.config)
-        self._auditor = Auditor(
+        auditor = Auditor(
             parts.reader,
             parts.store,
             self._spec,
@@ -86,8 +91,7 @@ class Node:
             parts.pins,
             parts.node,
         )
-        self._pool: dict[int, list[Group]] = {}  # by batch index; what the last windows gave
-        self._used: set[tuple[int, int]] = set()  # (index, slot) of external groups that were trained on
+        self._pool = Pool(auditor, parts.policy, parts.audit_seconds, self._raise_if_stopped)
         self._trained = -1  # the last round whose training is in the weights
         self._done = -1  # the last round that was played to its end
         self._reported = -1  # the last round that an earlier run reported
@@ -144,6 +148,7 @@ class Node:
             own = self._publish(round_, beacon, report)
         with self._timed(report, "auditing"):
             pool = self._audit(round_, report)
+            self._vote(round_, report)
         if own and self._trained < round_:
             with self._timed(report, "training"):
                 self._train(round_, own, pool, report)
@@ -171,7 +176,7 @@ class Node:
         if checkpoint is not None:
             checkpoint.restore(self._parts.policy, self._optimizer)
             self._trained = checkpoint.round
-            self._used = {(index, slot) for index, slot in checkpoint.state["used"]}
+            self._pool.used = {(index, slot) for index, slot in checkpoint.state["used"]}
             log.info("resumed from the checkpoint of round %d", self._trained)
         self._published = self._parts.policy.publish()
         reports = read_rounds(self._parts.home)
@@ -244,28 +249,30 @@ class Node:
         if parts.config.external_groups == 0:
             return []
         self._status.update(phase="auditing")
-        pool: dict[int, list[Group]] = {}
-        windows = [self._auditor.window(past) for past in range(max(0, round_ - self._spec.pool_rounds), round_)]
-        unknown = sum(batch.index not in self._pool for window in windows for batch in window)
-        budget = FetchBudget(parts.audit_seconds, unknown)
-        for window in windows:
-            endpoints = self._endpoints(window)
-            for batch in window:
-                if batch.index in self._pool:
-                    pool[batch.index] = self._pool[batch.index]
-                    continue
-                self._raise_if_stopped()
-                others = [endpoint for node, endpoint in endpoints.items() if node != batch.node]
-                peers = [endpoints[batch.node], *others[:2]]
-                pool[batch.index] = self._auditor.groups(batch, peers, parts.policy, report, budget)
-        self._pool = pool
-        self._used = {(index, slot) for index, slot in self._used if index in pool}
-        return [group for groups in pool.values() for group in groups if (group.index, group.slot) not in self._used]
+        past = range(max(0, round_ - self._spec.pool_rounds), round_)
+        batches = [batch for window in (self._pool.window(r, 1) for r in past) for batch in window]
+        self._pool.look(batches, report)
+        self._pool.forget_used(batches)
+        self._pool.forget_before(round_ - FINAL_AFTER)
+        return self._pool.unused_groups(batches)
 
-    def _endpoints(self, window: list[BatchInfo]) -> dict[str, str]:
-        """Where the producers of a window say that their blocks are."""
-        nodes = self._parts.reader.nodes_of([batch.node for batch in window]) if window else []
-        return {info.node: info.endpoint for info in nodes}
+    def _vote(self, round_: int, report: RoundReport) -> None:
+        """Say on chain what was found, and what follows from it."""
+        if self._parts.ballots is None:
+            return
+        self._status.update(phase="voting")
+        voting = Voting(
+            reader=self._parts.reader,
+            audits=AuditsReader(self._parts.reader),
+            outbox=self._parts.outbox,
+            ballots=self._parts.ballots,
+            voter=self._parts.node,
+            pool=self._pool,
+            report=report,
+            keep=lambda block: self._keep([block], round_),
+        )
+        voting.play(round_)
+        self._parts.outbox.pump()
 
     def _train(self, round_: int, own: list[Group], pool: list[Group], report: RoundReport) -> None:
         """One SAPO step and the checkpoint that holds it."""
@@ -276,8 +283,8 @@ class Node:
         stats = train_step(parts.policy, self._optimizer, groups, parts.config)
         report.external_used, report.external_missing = counts.external_used, counts.external_missing
         report.training = dataclasses.asdict(stats)
-        self._used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
-        state = {"used": sorted(self._used)}
+        self._pool.used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
+        state = {"used": sorted(self._pool.used)}
         save_checkpoint(self._checkpoints, parts.policy, self._optimizer, round_=round_, state=state)
         self._trained = round_
         self._published = parts.policy.publish()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import safetensors.torch
 import torch
@@ -83,14 +83,23 @@ class Policy:
             raise PolicyError(
                 f"the weights take {len(data)} bytes; the spec allows {self.base.max_adapter_bytes} for {self.base.id}"
             )
+        return self._published("base" if self.untouched else "full", data)
+
+    def published_base(self) -> Published:
+        """What `publish` gives while the weights are the base's own."""
+        return self._published("base", b"")
+
+    def _published(self, kind: Literal["base", "full"], data: bytes) -> Published:
         blocks = [data[at : at + MAX_BLOCK_BYTES] for at in range(0, len(data), MAX_BLOCK_BYTES)]
-        manifest = PolicyManifest(
-            base=self.base.id,
-            kind="base" if self.untouched else "full",
-            size=len(data),
-            blocks=[block_digest(block) for block in blocks],
-        ).encode()
+        digests = [block_digest(block) for block in blocks]
+        manifest = PolicyManifest(base=self.base.id, kind=kind, size=len(data), blocks=digests).encode()
         return Published(manifest, blocks, block_digest(manifest))
+
+    def load_base(self) -> None:
+        """Back to the base's own weights, from its files. Raises BaseLoadError."""
+        base = tensors_of(load_base(self.folder, self.base, device="cpu"))
+        load_weights(self.model, bytes(safetensors.torch.save({name: t.contiguous() for name, t in base.items()})))
+        self.untouched = True
 
     def load_weights(self, data: bytes) -> None:
         """Take weights from a safetensors file, as strictly as a stranger's are taken.

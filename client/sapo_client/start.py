@@ -13,6 +13,7 @@ import torch
 
 from sapo_client import home as layout
 from sapo_client import keystore
+from sapo_client.ballots import BallotBox
 from sapo_client.config import SapoSettings, Settings
 from sapo_client.node import Node, Parts
 from sapo_client.outbox import Outbox
@@ -67,6 +68,9 @@ def _assemble(
     stack.callback(outbox.close)
     pins = PinBook(home / layout.PINS)
     stack.callback(pins.close)
+    ballots = BallotBox(home / layout.BALLOTS) if settings.audit.vote else None
+    if ballots is not None:
+        stack.callback(ballots.close)
     endpoint = settings.ipfs.endpoint or settings.ipfs.gateway
     parse_endpoint(endpoint, allow_private=settings.ipfs.allow_private)  # peers would refuse what we refuse
     ensure_registered(reader, outbox, node, operator, endpoint, register=register, stop=stop)
@@ -81,6 +85,7 @@ def _assemble(
         bases=bases,
         model=policy_model(bases) if settings.audit.policy_check else None,
         pins=pins,
+        ballots=ballots,
         config=train_config(settings.sapo),
         seed=settings.sapo.seed,
         poll_seconds=settings.chain.poll_seconds,

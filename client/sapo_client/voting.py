@@ -12,10 +12,13 @@ from typing import Any
 
 from sapo_client.ballots import Ballot, BallotBox
 from sapo_client.outbox import Outbox
+from sapo_client.pool import Pool
+from sapo_client.report import RoundReport
 from sapo_verifier import canonical, protocol
-from sapo_verifier.chain.audits import AuditsReader, BatchState
+from sapo_verifier.chain.audits import AuditsReader, BallotState, BatchState
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.chain.errors import coins
+from sapo_verifier.chain.reader import BatchInfo, ChainReader, NodeState
 from sapo_verifier.cid import block_digest
 from sapo_verifier.evidence import Outcome
 
@@ -23,10 +26,9 @@ log = logging.getLogger(__name__)
 
 ABSTAIN, ACCEPT, REJECT, VOID = 0, 1, 2, 3
 FINAL_AFTER = 6  # rounds
+NO_BATCH = 2**256 - 1  # to settle debts that are about no batch
 COMMIT_AFTER = {1: 1, 2: 4}  # stage: rounds after the round that is judged
 REVEAL_AFTER = {1: 2, 2: 5}
-
-Findings = Callable[[Sequence[BatchInfo]], dict[int, list[Outcome]]]  # by batch index
 
 
 def verdict(outcomes: Sequence[Outcome]) -> int:
@@ -60,25 +62,48 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Voting:
-    """The votes of one node. window(round, stage): its batches in order; keep(block, round): put it to IPFS."""
+    """The votes of one node. keep(block): put it to IPFS."""
 
     reader: ChainReader
     audits: AuditsReader
     outbox: Outbox
     ballots: BallotBox
     voter: str
-    window: Callable[[int, int], list[BatchInfo]]
-    findings: Findings
-    keep: Callable[[bytes, int], None]
+    pool: Pool
+    report: RoundReport  # of the current round
+    keep: Callable[[bytes], None]
 
     def play(self, current: int) -> None:
         """Everything that is due in round `current`, into the outbox."""
+        self._pay_own_debts(current)
         for stage in (1, 2):
             self._commit(current, stage)
             self._reveal(current, stage)
+        self._prove()
         self._dispute(current - 3)
         self._settle(current - FINAL_AFTER)
         self.ballots.drop_before(current - FINAL_AFTER - 2)
+
+    def _pay_own_debts(self, current: int) -> None:
+        """What this node promised and missed: until it is settled, and the bond full again, it can promise nothing."""
+        if not self.audits.is_settled(self.voter):
+            for missed in range(max(0, current - FINAL_AFTER - 2), current):
+                if self._owes(missed):
+                    log.warning("settling what this node missed in round %d", missed)
+                    self._once(f"settle/{missed}/{current}", Call("audits", "settle", (self.voter, missed, NO_BATCH)))
+        bond = int(self.reader.deployment.spec.chain.bond, 16)
+        info = self.reader.node_of(self.voter)
+        if info.state is NodeState.REGISTERED and info.bond < bond:
+            log.warning("topping the bond up by %s coins after a fine", coins(bond - info.bond))
+            call = Call("nodes", "topUp", (self.voter,))
+            self._once(f"top-up/{current}", call, value=bond - info.bond, deadline=current)
+
+    def _owes(self, round_: int) -> bool:
+        """Whether the node committed to something for that round and did not deliver."""
+        if self.reader.policy_of(self.voter, round_) and self.reader.batch_of(self.voter, round_) is None:
+            return True
+        ballots = [self.audits.verdicts_of(self.voter, round_, stage)[0] for stage in (1, 2)]
+        return BallotState.COMMITTED in ballots
 
     def _commit(self, current: int, stage: int) -> None:
         voted = current - COMMIT_AFTER[stage]
@@ -86,7 +111,7 @@ class Voting:
         if voted < 0 or self.outbox.call_of(key) is not None:
             return
         dealer = self.reader.beacon(current)
-        window = self.window(voted, stage)
+        window = self.pool.window(voted, stage)
         if dealer is None or not window:
             return
         ballot = self.ballots.get(voted, stage) or self._fill_in(voted, stage, window)
@@ -102,7 +127,7 @@ class Voting:
     def _fill_in(self, voted: int, stage: int, window: list[BatchInfo]) -> Ballot | None:
         """Verdicts on the window, stored; None if there is nothing to say."""
         judged = window if stage == 1 else [batch for batch in window if self.audits.outcome_of(batch.index).in_stage_2]
-        findings = self.findings(judged)
+        findings = {seen.batch.index: seen.outcomes for seen in self.pool.look(judged, self.report)}
         verdicts = {batch.index: verdict(findings[batch.index]) for batch in judged}
         word = sum(verdicts.get(batch.index, ABSTAIN) << (2 * j) for j, batch in enumerate(window))
         if word == 0:
@@ -118,7 +143,7 @@ class Voting:
             return
         if self.outbox.state(f"verdicts/{voted}/{stage}").status != "mined":
             return
-        self.keep(ballot.report, current)
+        self.keep(ballot.report)
         call = Call(
             "audits",
             "revealVerdicts",
@@ -131,7 +156,7 @@ class Voting:
         ballot = self.ballots.get(judged, 1)
         if ballot is None:
             return
-        for j, batch in enumerate(self.window(judged, 1)):
+        for j, batch in enumerate(self.pool.window(judged, 1)):
             rejected = (ballot.word >> (2 * j)) & 3 == REJECT
             if not rejected or self.audits.outcome_of(batch.index).state is not BatchState.STANDING:
                 continue
@@ -141,11 +166,19 @@ class Voting:
                 call = Call("audits", "dispute", (batch.index,))
                 self.outbox.put(key, call, deadline_round=judged + 3, value=self.audits.terms().dispute_bond)
 
+    def _prove(self) -> None:
+        """What anybody can prove needs no vote, and a quarter of the bond is the prover's."""
+        for batch, proof in self.pool.proofs():
+            state = self.audits.outcome_of(batch.index).state
+            if state in (BatchState.PENDING, BatchState.STANDING, BatchState.DISPUTED):
+                log.warning("proving batch %d false: %s", batch.index, proof.reason)
+                self._once(f"prove/{batch.index}", proof.call, deadline=batch.round + FINAL_AFTER - 1)
+
     def _settle(self, final: int) -> None:
         """What became final: the own dispute's bond, the slash of what was rejected, the own pay."""
         if final < 0:
             return
-        for batch in self.window(final, 1):
+        for batch in self.pool.window(final, 1):
             outcome = self.audits.outcome_of(batch.index)
             if outcome.disputer == self.voter:
                 self._once(f"close/{batch.index}", Call("audits", "closeDispute", (batch.index,)))
@@ -155,6 +188,6 @@ class Voting:
         if payout.amount and not payout.claimed and self.audits.is_settled(self.voter):
             self._once(f"claim/{final}", Call("rewards", "claim", (self.voter, final)))
 
-    def _once(self, key: str, call: Call) -> None:
+    def _once(self, key: str, call: Call, *, value: int = 0, deadline: int | None = None) -> None:
         if self.outbox.call_of(key) is None:
-            self.outbox.put(key, call)
+            self.outbox.put(key, call, value=value, deadline_round=deadline)

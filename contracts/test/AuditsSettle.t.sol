@@ -94,6 +94,19 @@ contract AuditsSettleTest is AuditsTest {
         yes(audits.settled(actors[5]));
     }
 
+    function test_missedBatch_isFoundWhenCommittedInTheOtherOrder() public {
+        commit(actors[5], R + 1, 1);
+        commit(actors[5], R, 1);
+        enter(R);
+        submit(actors[5], R, 1);
+        enter(R + 1);
+        rounds.poke();
+        enter(R + 2);
+        no(audits.settled(actors[5]));
+        settle(5, R + 1, NO_BATCH);
+        yes(audits.settled(actors[5]));
+    }
+
     // ---- a missed reveal
 
     function testFuzz_missedReveal_isFinedOnce(uint256 second) public {

@@ -46,14 +46,26 @@ contract AuditsSlashTest is FraudTest {
         eq(uint256(audits.outcomeOf(old).outcome), uint256(Tallies.Outcome.Void));
     }
 
+    /// @dev Of round R-6, which has just become final.
     function test_proof_leavesWhatIsFinal() public {
-        uint256 old = _batchIn(R - 8);
-        _acceptAll(R - 8);
+        uint256 old = _batchIn(R - 6);
+        _acceptAll(R - 6);
         _cheatIn();
         is_(old, IAudits.State.Accepted);
         prove(0, 0);
         is_(old, IAudits.State.Accepted);
-        totalsAre(R - 8, 1, 0);
+        totalsAre(R - 6, 1, 0);
+    }
+
+    /// @dev Of round R-5, in the last round before it would be final.
+    function test_proof_voidsTheOldestThatIsNotFinal() public {
+        uint256 old = _batchIn(R - 5);
+        _acceptAll(R - 5);
+        _cheatIn();
+        is_(old, IAudits.State.Standing);
+        prove(0, 0);
+        is_(old, IAudits.State.Void);
+        totalsAre(R - 5, 0, 0);
     }
 
     /// @dev An accepted batch of the next round: its score and its accepts leave the totals.

@@ -38,7 +38,7 @@ def sweep(count: int, seed: int) -> Tally:
 
 
 def publish(network: Network) -> str:
-    """One node with a batch in round 1, so that there is something to lie about. Gives its address."""
+    """One node with a batch in round 1, and round 2's beacon, so that there is something to lie about. Its address."""
     chain, reader = network.chain, network.reader()
     owner = chain.account(1).address.lower()
 
@@ -57,6 +57,9 @@ def publish(network: Network) -> str:
     beacon = reader.beacon(1)
     assert beacon is not None
     send(Call("rounds", "submit", (owner, 1, beacon, DIGEST, DIGEST, 5)))
+    network.mine_to_round(2)
+    chain.mine()
+    send(Call("rounds", "poke"))
     return owner
 
 

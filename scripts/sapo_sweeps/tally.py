@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass
 class Tally:
-    """One line per outcome. `limit_seconds` and `limit_mib`: what no single case may take."""
+    """Outcomes are named `what: how`. `limit_seconds` and `limit_mib`: what no single case may take."""
 
     limit_seconds: float
     limit_mib: float
@@ -37,14 +37,22 @@ class Tally:
         self.outcomes[outcome] += 1
 
     def table(self) -> str:
-        """For docs/sweeps.md."""
-        lines = [f"| {outcome} | {count:,} |" for outcome, count in self.outcomes.most_common()]
+        """For docs/sweeps.md: outcomes named `what: how` in a row for each what and a column for each how."""
+        rows, columns = Counter[str](), Counter[str]()
+        for outcome, count in self.outcomes.items():
+            what, _, how = outcome.partition(": ")
+            rows[what] += count
+            columns[how] += count
+        lines = [["", *(how for how, _ in columns.most_common())], ["---"] * (len(columns) + 1)]
+        for what, _ in rows.most_common():
+            cells = [self.outcomes.get(f"{what}: {how}", 0) for how, _ in columns.most_common()]
+            lines.append([what, *(f"{cell:,}" if cell else "" for cell in cells)])
         cases, seconds = sum(self.outcomes.values()), time.monotonic() - self.began
         end = (
             f"{cases:,} cases in {seconds:.0f} s; slowest: {self.slowest[0] * 1000:.0f} ms ({self.slowest[1]}); "
             f"most memory: {self.largest[0]:.0f} MiB ({self.largest[1]})"
         )
-        return "\n".join(["| outcome | cases |", "|---|---|", *lines, "", end])
+        return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", end])
 
 
 def resident(field_: str, pid: int | str = "self") -> int:

@@ -4,6 +4,8 @@ import gzip
 import inspect
 import json
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -102,6 +104,35 @@ def test_an_rpc_that_trickles_ends_at_the_time_out(deployment: Deployment, scrip
     with asking(deployment, script, timeout=0.4) as reader, pytest.raises(ChainUnavailable, match="in time"):
         reader.block_number()
     assert time.monotonic() - started < 3 * 0.4 + 1.5, "three tries"
+
+
+def test_over_tls_too(deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between handshake and body, an exchange is cut from outside; and an honest one is not."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-keyout", key, "-out", certificate, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    slow = False
+
+    def serve(connection: socket.socket, over: threading.Event) -> None:
+        with context.wrap_socket(connection, server_side=True) as tls:
+            body = request_body(tls)
+            trickle(tls, over) if slow else says("0x7")(tls, over, body)
+
+    with hostile(serve, read_request=False) as server:
+        reader = ChainReader(f"https://localhost:{server.port}", deployment, timeout=1.0)
+        assert reader.block_number() == 7
+        slow = True
+        started = time.monotonic()
+        with pytest.raises(ChainUnavailable, match="in time"):
+            reader.block_number()
+        assert time.monotonic() - started < 3 * 1.0 + 1.5, "three tries"
+        reader.close()
 
 
 def test_an_endless_answer_is_cut_off(deployment: Deployment) -> None:

@@ -21,7 +21,7 @@ class BatchState(StrEnum):
     VOID = "void"
 
 
-class Ballot(StrEnum):
+class BallotState(StrEnum):
     """In the order of the contract's enum."""
 
     NONE = "none"
@@ -93,10 +93,10 @@ class AuditsReader:
     def outcome_of(self, index: int) -> BatchOutcome:
         return self.outcomes_of([index])[0]
 
-    def verdicts_of(self, voter: str, round_: int, stage: int) -> tuple[Ballot, int]:
+    def verdicts_of(self, voter: str, round_: int, stage: int) -> tuple[BallotState, int]:
         """Whether a voter committed or revealed, and its word once revealed."""
         ballot, _, word = self._reader.call(Call("audits", "verdictsOf", (voter, round_, stage)))
-        return list(Ballot)[ballot], word
+        return list(BallotState)[ballot], word
 
     def terms(self) -> Terms:
         return Terms(*self._reader.call(Call("audits", "terms")))
