@@ -23,7 +23,7 @@ contracts:
 	$(FORGE) snapshot --check --match-contract Gas
 
 unit:
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest -n 2 --dist loadfile tests/unit
 
 format:
 	$(BIN)/ruff check --fix .

@@ -1,8 +1,9 @@
 """A node's verdicts, on disk before they are committed: without word, report and salt nothing can be revealed."""
 
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
+
+from sapo_client.database import open_database
 
 
 @dataclass(frozen=True)
@@ -20,14 +21,13 @@ class BallotBox:
     """(round, stage) → ballot, once. One SQLite file; what `put` returned from is on disk."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute(
-            "CREATE TABLE IF NOT EXISTS ballots (round INTEGER, stage INTEGER, word TEXT NOT NULL, "
-            "report BLOB NOT NULL, salt BLOB NOT NULL, PRIMARY KEY (round, stage))"
+        """Raises DatabaseBrokenError."""
+        self._db = open_database(
+            path,
+            "ballots (round INTEGER, stage INTEGER, word TEXT NOT NULL, "
+            "report BLOB NOT NULL, salt BLOB NOT NULL, PRIMARY KEY (round, stage))",
+            "move it away: the node then goes on, but verdicts that it committed and did not reveal cost it a fee",
         )
-        self._db.commit()
 
     def put(self, ballot: Ballot) -> Ballot:
         """The ballot that counts from now on: this one, or the one that was there first."""

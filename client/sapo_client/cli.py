@@ -94,8 +94,9 @@ def _password_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _init(options: argparse.Namespace) -> int:
-    from sapo_client import home, keystore
+    from sapo_client import home
     from sapo_client.config import Settings
+    from sapo_verifier import keystore
 
     document = {
         "chain": {

@@ -25,7 +25,7 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
     light: a cheap key derivation, for devnets and tests only. Raises SapoError if the home has a node already, or the
     settings do not fit the network.
     """
-    from sapo_client import keystore
+    from sapo_verifier import keystore
     from sapo_verifier.chain.deployment import Deployment
     from sapo_verifier.ipfs import parse_endpoint
 

@@ -12,27 +12,29 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sapo_client import home as layout
 from sapo_client.auditing import KEEP_ROUNDS, Auditor
 from sapo_client.ballots import BallotBox
 from sapo_client.checkpoint import latest_checkpoint, save_checkpoint
-from sapo_client.ingest import training_groups
+from sapo_client.committed import PUBLISHED
 from sapo_client.outbox import Outbox
+from sapo_client.own_batch import OwnBatches
 from sapo_client.pins import PinBook
 from sapo_client.policy import Policy, Published
 from sapo_client.pool import Pool
-from sapo_client.publish import Dealt, check_own, make_batch
 from sapo_client.report import RoundReport, StatusFile, read_rounds
-from sapo_client.sapo import Group, TrainConfig, build_training_set, has_advantage, make_optimizer, train_step
+from sapo_client.sapo import Group, TrainConfig, build_training_set, make_optimizer, train_step
 from sapo_client.voting import FINAL_AFTER, Voting
 from sapo_verifier.bases import Bases
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainUnavailable
+from sapo_verifier.chain.errors import ChainMismatch, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
-from sapo_verifier.evidence import Audit, PolicyModel, fetch_batch
+from sapo_verifier.evidence import PolicyModel
 from sapo_verifier.ipfs import BlockStore
 from sapo_verifier.tasks import TaskWorker
 
@@ -44,6 +46,10 @@ CHAIN_PATIENCE = 1800.0  # seconds without a chain before the node gives up
 
 class RoundOver(Exception):  # noqa: N818 - control flow, never shown
     """The chain has moved on to another round while this one was being played."""
+
+
+class BeaconChanged(Exception):  # noqa: N818 - control flow, never shown
+    """A reorganization gave the round another beacon: what was generated for the first one is not its batch."""
 
 
 class Stopped(Exception):  # noqa: N818 - control flow, never shown
@@ -69,6 +75,7 @@ class Parts:
     seed: int
     poll_seconds: float
     audit_seconds: float = 120.0  # for fetching all batches that a round wants
+    last_round: int | None = None  # to publish in; afterwards the node only does what it owes. None: no end
 
 
 class Node:
@@ -92,9 +99,22 @@ class Node:
             parts.node,
         )
         self._pool = Pool(auditor, parts.policy, parts.audit_seconds, self._raise_if_stopped)
+        self._own = OwnBatches(
+            parts.reader,
+            parts.outbox,
+            parts.store,
+            parts.worker,
+            parts.policy,
+            self._spec,
+            parts.node,
+            self._checkpoints,
+            self._keep,
+        )
+        self._played: bytes | None = None  # the beacon of the round that is or was played last, once it is known
+        self._learned: dict[str, Any] = {}  # what the report says of the training in the weights
         self._trained = -1  # the last round whose training is in the weights
         self._done = -1  # the last round that was played to its end
-        self._reported = -1  # the last round that an earlier run reported
+        self._reported = -1  # the last round that was reported
         self._waited = 0.0  # seconds between rounds
         self._bytes = (0, 0)  # up and down, when last counted
         self._published: Published
@@ -116,11 +136,20 @@ class Node:
                     self._done, troubles = round_, 0
                     self._status.update(done_round=round_, phase="waiting for the next round")
                 else:
-                    self._wait_between_rounds()
+                    self._wait_between_rounds(round_)
             except RoundOver as over:
                 log.warning("round %d was not finished: %s", round_, over)
+            except BeaconChanged:
+                log.warning("round %d has another beacon after a reorganization; it is played again", round_)
+                self._done = self._reported = min(self._done, round_ - 1)
             except Stopped:
                 break
+            except ChainMismatch as error:
+                # For ever, unless the RPC's address leads to another chain for a while: said once, then waited.
+                if self._status.get("trouble") != str(error):
+                    log.error("%s", error)
+                self._status.update(phase="waiting for the chain", trouble=str(error))
+                self._stop.wait(self._parts.poll_seconds)
             except ChainUnavailable as error:
                 self._status.update(phase="waiting for the chain", trouble=str(error))
                 log.warning("%s", error)
@@ -140,18 +169,21 @@ class Node:
     def _play(self, round_: int) -> None:
         """One round. Each step finds out by itself what an earlier run has done already."""
         report = RoundReport(round=round_, seconds_waiting=self._waited)
-        self._waited = 0.0
+        self._waited, self._played = 0.0, None
         self._status.update(round=round_, phase="waiting for the beacon", trouble="")
         with self._timed(report, "waiting"):
-            beacon = self._beacon(round_)
+            beacon = self._played = self._beacon(round_)
         with self._timed(report, "generating"):
-            own = self._publish(round_, beacon, report)
+            self._status.update(phase="generating")
+            own = self._own.publish(round_, beacon, self._published, report)
         with self._timed(report, "auditing"):
             pool = self._audit(round_, report)
             self._vote(round_, report)
         if own and self._trained < round_:
             with self._timed(report, "training"):
-                self._train(round_, own, pool, report)
+                self._train(round_, own, pool)
+        if self._trained == round_:
+            vars(report).update(self._learned)
         self._commit(round_)
         self._status.update(phase="waiting for its transactions")
         with self._timed(report, "waiting"):
@@ -159,10 +191,11 @@ class Node:
         self._drop_old_blocks(round_)
         self._count_bytes(report)
         if report.completions and self._parts.reader.batch_of(self._parts.node, round_) is None:
-            reason = self._parts.outbox.state(f"submit/{round_}").reason
+            reason = self._parts.outbox.state(self._own.key(round_, beacon)).reason
             report.skipped = f"the batch did not get on chain: {reason or 'the round ended before'}"
         if round_ != self._reported:
             report.append_to(self._parts.home)
+            self._reported = round_
         log.info(
             "round=%d reward=%d/%d own_with_advantage=%d/%d external_used=%d external_missing=%d skipped=%r",
             *(round_, report.reward, report.completions, report.own_with_advantage, report.own_groups),
@@ -177,6 +210,7 @@ class Node:
             checkpoint.restore(self._parts.policy, self._optimizer)
             self._trained = checkpoint.round
             self._pool.used = {(index, slot) for index, slot in checkpoint.state["used"]}
+            self._learned = checkpoint.state.get("report", {})
             log.info("resumed from the checkpoint of round %d", self._trained)
         self._published = self._parts.policy.publish()
         reports = read_rounds(self._parts.home)
@@ -196,52 +230,6 @@ class Node:
                 patience -= 1
             self._step(round_)
         return beacon
-
-    def _publish(self, round_: int, beacon: bytes, report: RoundReport) -> list[Group]:
-        """Generate, put the blocks to IPFS and submit, once; the round's own groups."""
-        parts = self._parts
-        committed = parts.reader.policy_of(parts.node, round_)
-        if committed is None:
-            report.skipped = "no policy was committed for this round in time"
-            return []
-        dealt = Dealt(
-            chain_id=parts.reader.deployment.chain_id,
-            rounds=parts.reader.deployment.contracts.rounds,
-            round=round_,
-            node=parts.node,
-            beacon=beacon,
-            policy=committed.digest,
-            slots=committed.slots,
-        )
-        submitted = parts.outbox.call_of(f"submit/{round_}")
-        if submitted is None:
-            if committed.digest != self._published.digest:
-                report.skipped = "the policy that was committed for this round is not the latest checkpoint"
-                return []
-            self._status.update(phase="generating")
-            batch = make_batch(self._spec, dealt, parts.policy, parts.worker)
-            check_own(self._spec, dealt, batch, self._published.manifest, parts.policy, parts.worker)
-            self._keep(batch.blocks.values(), round_)
-            call = Call("rounds", "submit", (parts.node, round_, beacon, batch.manifest, batch.root, batch.claim))
-            parts.outbox.put(f"submit/{round_}", call, deadline_round=round_)
-            parts.outbox.pump()
-            submitted = call
-            report.positions, report.widened = batch.stats.positions, batch.stats.widened
-            report.repaired = batch.stats.repaired
-        groups = self._own_groups(dealt, submitted)
-        report.completions = dealt.slots * self._spec.group_size
-        report.reward = sum(int(sample.reward) for group in groups for sample in group.samples)
-        report.own_groups = len(groups)
-        report.own_with_advantage = sum(map(has_advantage, groups))
-        return groups
-
-    def _own_groups(self, dealt: Dealt, submitted: Call) -> list[Group]:
-        """From the blocks that were published, by the same path that other nodes' groups take."""
-        *_, manifest, root, claim = submitted.args
-        facts = dealt.facts(manifest, root, claim)  # type: ignore[arg-type]
-        blocks = fetch_batch(self._parts.store, self._spec, facts, [])
-        audit = Audit(facts, self._spec, blocks, self._parts.worker, lambda _: self._parts.policy.tokenizer)
-        return training_groups(audit, self._parts.policy, external=False)
 
     def _audit(self, round_: int, report: RoundReport) -> list[Group]:
         """The groups of the last rounds' windows that passed, without those that were trained on."""
@@ -274,20 +262,23 @@ class Node:
         voting.play(round_)
         self._parts.outbox.pump()
 
-    def _train(self, round_: int, own: list[Group], pool: list[Group], report: RoundReport) -> None:
+    def _train(self, round_: int, own: list[Group], pool: list[Group]) -> None:
         """One SAPO step and the checkpoint that holds it."""
         parts = self._parts
         self._status.update(phase="training")
         rng = random.Random(f"{parts.seed}/{parts.node}/{round_}")
         groups, counts = build_training_set(own, pool, parts.config, round_=round_, rng=rng)
         stats = train_step(parts.policy, self._optimizer, groups, parts.config)
-        report.external_used, report.external_missing = counts.external_used, counts.external_missing
-        report.training = dataclasses.asdict(stats)
         self._pool.used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
-        state = {"used": sorted(self._pool.used)}
+        published = parts.policy.publish()
+        learned = {
+            "external_used": counts.external_used,
+            "external_missing": counts.external_missing,
+            "training": dataclasses.asdict(stats),
+        }
+        state = {"used": sorted(self._pool.used), PUBLISHED: "0x" + published.digest.hex(), "report": learned}
         save_checkpoint(self._checkpoints, parts.policy, self._optimizer, round_=round_, state=state)
-        self._trained = round_
-        self._published = parts.policy.publish()
+        self._trained, self._published, self._learned = round_, published, learned
         if counts.external_missing and round_ > 1:
             log.warning(
                 "only %d of %d external groups were to be had", counts.external_used, parts.config.external_groups
@@ -297,6 +288,8 @@ class Node:
         """Publish the weights and commit them for the next round that can still be committed for."""
         parts = self._parts
         target = max(round_, parts.reader.current_round()) + 1
+        if parts.last_round is not None and target > parts.last_round:
+            return
         if (
             parts.outbox.call_of(f"commit/{target}") is not None
             or parts.reader.policy_of(parts.node, target) is not None
@@ -313,7 +306,11 @@ class Node:
 
     def _keep(self, blocks: Iterable[bytes], round_: int) -> None:
         """Put blocks to IPFS, to be served until the round is final plus a margin."""
-        self._parts.pins.keep([self._parts.store.put(block) for block in blocks], round_ + KEEP_ROUNDS)
+        kept = list(blocks)
+        # Noted first: a block that nobody noted would stay for ever.
+        self._parts.pins.keep(map(block_digest, kept), round_ + KEEP_ROUNDS)
+        for block in kept:
+            self._parts.store.put(block)
 
     def _drop_old_blocks(self, round_: int) -> None:
         expired = self._parts.pins.expired(round_)
@@ -340,6 +337,7 @@ class Node:
         self._raise_if_stopped()
         if (current := self._parts.reader.current_round()) != round_:
             raise RoundOver(f"the chain is in round {current}")
+        self._raise_if_beacon_changed(round_)
 
     def _wait_for_transactions(self, round_: int) -> None:
         """Until they are settled, or the round is over: then those that are late expire by themselves."""
@@ -350,11 +348,18 @@ class Node:
             log.warning("round %d ended while transactions were on their way: %s", round_, over)
             self._parts.outbox.pump()
 
-    def _wait_between_rounds(self) -> None:
+    def _wait_between_rounds(self, round_: int) -> None:
         started = time.monotonic()
         self._parts.outbox.pump()
+        if round_ == self._done:
+            self._raise_if_beacon_changed(round_)
         self._stop.wait(self._parts.poll_seconds)
         self._waited += time.monotonic() - started
+
+    def _raise_if_beacon_changed(self, round_: int) -> None:
+        """Also where a reorganization took the beacon away: it has to be captured again."""
+        if self._played is not None and self._parts.reader.beacon(round_) != self._played:
+            raise BeaconChanged
 
     def _raise_if_stopped(self) -> None:
         if self._stop.is_set():

@@ -94,6 +94,9 @@ class OutboxStore:
             self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
             self._open(identity)
         except sqlite3.DatabaseError as error:
             self._unlock()

@@ -1,18 +1,21 @@
 """Which blocks this node keeps, and until which round: its own until final plus a margin, others' while in the pool."""
 
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
+
+from sapo_client.database import open_database
 
 
 class PinBook:
     """digest → the last round in which it is needed. One SQLite file; commits before it returns."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("CREATE TABLE IF NOT EXISTS pins (digest BLOB PRIMARY KEY, until INTEGER NOT NULL)")
-        self._db.commit()
+        """Raises DatabaseBrokenError."""
+        self._db = open_database(
+            path,
+            "pins (digest BLOB PRIMARY KEY, until INTEGER NOT NULL)",
+            "move it away: the node then goes on, but blocks that it keeps now are never dropped from its IPFS daemon",
+        )
 
     def keep(self, digests: Iterable[bytes], until: int) -> None:
         """A digest that is kept already is kept until the later of the two rounds."""

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 
 from sapo_client import home as layout
-from sapo_client import keystore
 from sapo_client.ballots import BallotBox
 from sapo_client.config import SapoSettings, Settings
 from sapo_client.node import Node, Parts
@@ -21,6 +21,7 @@ from sapo_client.pins import PinBook
 from sapo_client.policy import Policy
 from sapo_client.registration import ensure_registered
 from sapo_client.sapo import TrainConfig
+from sapo_verifier import keystore
 from sapo_verifier.bases import Bases
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
@@ -34,8 +35,15 @@ log = logging.getLogger(__name__)
 DAEMON_SECONDS = 120.0  # for the embedded IPFS daemon to become ready on a slow machine
 
 
-def run(home: Path, password_file: Path | None, *, register: bool) -> None:
-    """Run the node until SIGTERM or SIGINT. Raises SapoError with what to do where something is missing."""
+def run(
+    home: Path,
+    password_file: Path | None,
+    *,
+    register: bool,
+    make: Callable[[Parts, threading.Event], Node] = Node,
+) -> None:
+    """Run the node that `make` gives until SIGTERM or SIGINT. Raises SapoError with what to do where something is
+    missing."""
     settings = Settings.load(home)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -44,7 +52,7 @@ def run(home: Path, password_file: Path | None, *, register: bool) -> None:
         stack.enter_context(layout.only_one(home))
         parts = _assemble(home, settings, password_file, register, stop, stack)
         if not stop.is_set():
-            Node(parts, stop).run()
+            make(parts, stop).run()
 
 
 def _assemble(
@@ -90,6 +98,7 @@ def _assemble(
         seed=settings.sapo.seed,
         poll_seconds=settings.chain.poll_seconds,
         audit_seconds=settings.audit.seconds,
+        last_round=settings.sapo.last_round,
     )
 
 

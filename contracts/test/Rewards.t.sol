@@ -209,13 +209,18 @@ contract RewardsTest is AuditsTest {
 
     /// @dev Claims of many rounds share a word; each is its own.
     function test_claim_remembersEachRound() public {
-        _accepted(250, 2);
-        _accepted(260, 2);
+        for (uint256 round = 240; round <= 260; round += 10) {
+            _accepted(round, 2);
+        }
         enter(270);
-        rewards.claim(actors[0], 250);
-        no(rewards.payoutOf(actors[0], 260).claimed);
-        rewards.claim(actors[0], 260);
-        no(rewards.payoutOf(actors[1], 250).claimed);
+        for (uint256 round = 240; round <= 260; round += 10) {
+            no(rewards.payoutOf(actors[0], round).claimed);
+            rewards.claim(actors[0], round);
+        }
+        for (uint256 round = 240; round <= 260; round += 10) {
+            yes(rewards.payoutOf(actors[0], round).claimed);
+            no(rewards.payoutOf(actors[1], round).claimed);
+        }
     }
 
     function testFuzz_payouts_areAtMostThePool(uint256 seed) public {

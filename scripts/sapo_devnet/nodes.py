@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sapo_client import keystore
 from sapo_client.report import read_rounds, read_status
 from sapo_devnet.processes import Process
+from sapo_verifier import keystore
 from sapo_verifier.errors import SapoError
 
 READY_SECONDS = 180.0

@@ -18,7 +18,9 @@ from sapo_devnet.processes import Process
 from sapo_sweeps.tally import resident
 from sapo_verifier.errors import SapoError
 
-FLAT = ("ipfs", "checkpoints")  # of a home; the rest are logs and journals, which grow by what happened
+FLAT = ("ipfs", "checkpoints")  # of a home: what is not needed any more is deleted; the rest are logs and journals
+JOURNAL_KIB = 20.0  # a round
+MOST_OF_FLAT = 1.1  # the most in the second half, over the most in the first
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Trend:
     descriptors: float
     threads: float
     disk_kib: dict[str, float]
+    folders: dict[str, tuple[float, float]]  # of FLAT: the most KiB in the first half, and in the second
 
     def faults(self, limit_kib: float) -> list[str]:
         """What is not flat, in words."""
@@ -55,7 +58,12 @@ class Trend:
         found += [
             f"{name} grows by {slope:.1f} KiB a round"
             for name, slope in self.disk_kib.items()
-            if slope > (2.0 if name in FLAT else 20.0)
+            if name not in FLAT and slope > JOURNAL_KIB
+        ]
+        found += [
+            f"{name} has taken {most:.0f} KiB, and {before:.0f} in the first half"
+            for name, (before, most) in self.folders.items()
+            if most > MOST_OF_FLAT * before
         ]
         return [f"{self.process}: {fault}" for fault in found]
 
@@ -105,7 +113,7 @@ def trends(samples: Sequence[Sample]) -> list[Trend]:
     made = []
     for name in dict.fromkeys(sample.process for sample in samples):
         own = [sample for sample in samples if sample.process == name]
-        half = own[len(own) // 2 :]
+        first, half = own[: len(own) // 2], own[len(own) // 2 :]
         made.append(
             Trend(
                 name,
@@ -115,6 +123,11 @@ def trends(samples: Sequence[Sample]) -> list[Trend]:
                 slope([sample.descriptors for sample in half]),
                 slope([sample.threads for sample in half]),
                 {kind: slope([sample.disk_kib[kind] for sample in half]) for kind in half[0].disk_kib},
+                {
+                    kind: (max(s.disk_kib[kind] for s in first), max(s.disk_kib[kind] for s in half))
+                    for kind in half[0].disk_kib
+                    if kind in FLAT
+                },
             )
         )
     return made
@@ -127,7 +140,9 @@ def table(found: Sequence[Trend]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for each in found:
-        disk = ", ".join(f"{name} {value:+.1f}" for name, value in each.disk_kib.items())
+        parts = [f"{name} {value:+.1f}" for name, value in each.disk_kib.items() if name not in FLAT]
+        parts += [f"{name} at most {before:,.0f}, then {most:,.0f}" for name, (before, most) in each.folders.items()]
+        disk = ", ".join(parts)
         lines.append(
             f"| {each.process} | {each.first_rss_mib:.0f} | {each.last_rss_mib:.0f} | {each.rss_kib:+.1f} | "
             f"{each.descriptors:+.3f} | {each.threads:+.3f} | {disk} |"

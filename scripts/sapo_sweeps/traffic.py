@@ -42,12 +42,12 @@ def cost_of(made: Publishers, count: int, folder: Path) -> Cost:
         reader, spec = made.network.reader(relay.url), made.network.spec
         auditor = Auditor(reader, store, spec, made.worker, made.tokenizer, None, pins, made.nodes[0])
         window = auditor.window(round_)
-        endpoints = {info.node: info.endpoint for info in reader.nodes_of([batch.node for batch in window])}
+        endpoints = auditor.endpoints(window)
         budget = FetchBudget(60.0, len(window))
         groups = [
             group
             for batch in window
-            for group in auditor.groups(batch, [endpoints[batch.node]], made.policy(), report, budget)
+            for group in auditor.audit(batch, [endpoints[batch.node]], made.policy(), report, budget)[1]
         ]
         reader.close()
         down, traffic = store.bytes_down, relay.so_far()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from devnet_run import KILL_ROUND, KILLED, NODES, ROUNDS, Run
-from sapo_client import keystore
 from sapo_client.outbox import Outbox
 from sapo_client.report import read_rounds
+from sapo_verifier import keystore
 from sapo_verifier.chain.events import ChainEvent, pages
 from swarm import sapo
 

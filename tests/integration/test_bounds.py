@@ -107,7 +107,7 @@ def test_peers_that_never_finish_cost_their_part_of_the_time_only(
         passed = []
         for i, batch in enumerate(window):
             peers = [slow] if i % 2 == 0 else [made.daemon.gateway]
-            passed.append(len(asked.groups(batch, peers, made.policy(), report, budget)))
+            passed.append(len(asked.audit(batch, peers, made.policy(), report, budget)[1]))
         seconds = time.monotonic() - started
         pins.close()
     assert passed == [0, 3, 0, 3], report.failures
@@ -122,7 +122,7 @@ def test_when_the_time_is_over_nothing_more_is_asked_for(made: Publishers, tmp_p
         (batch, *_) = asked.window(made.rounds[MANY])
         budget = FetchBudget(0.0, 1)
         started = time.monotonic()
-        assert asked.groups(batch, [server.endpoint()], made.policy(), report, budget) == []
+        assert asked.audit(batch, [server.endpoint()], made.policy(), report, budget)[1] == []
         assert time.monotonic() - started < 1.0
         assert server.requests == []
         pins.close()

@@ -11,7 +11,7 @@ import pytest
 
 from anvil import ROOT, Anvil
 from networks import deploy_on, small_spec
-from sapo_client import keystore
+from sapo_verifier import keystore
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deploying import contract_address, deploy
 from sapo_verifier.chain.deployment import Deployment

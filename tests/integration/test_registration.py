@@ -13,7 +13,7 @@ from sapo_devnet.nodes import SAPO
 from sapo_devnet.processes import Process
 
 from processes import descendants, remaining, users_of, wait_until
-from sapo_client import keystore
+from sapo_verifier import keystore
 from sapo_verifier.chain.reader import NodeState
 from swarm import Swarm, sapo, swarm
 from tiny_policy import tiny_folder

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from networks import small_spec
-from sapo_client import cli, keystore
+from sapo_client import cli
 from sapo_client.config import Settings
+from sapo_verifier import keystore
 from sapo_verifier.chain.deployment import Contracts, Deployment
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client import keystore
-from sapo_client.keystore import LIGHT_WORK_FACTOR, KeystoreError
+from sapo_verifier import keystore
+from sapo_verifier.keystore import LIGHT_WORK_FACTOR, KeystoreError
 
 PASSWORD = "a password that nobody must see"
 

@@ -1,7 +1,8 @@
-"""The objects that nodes publish (docs/protocol.md, Objects): three JSON documents and the binary records block."""
+"""The objects that nodes publish (docs/protocol.md, Objects): JSON documents and the binary records block."""
 
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
@@ -22,6 +23,8 @@ from sapo_verifier.protocol import RECORD_BYTES
 _RECORD = struct.Struct(">IQQ")
 _COUNT = struct.Struct(">I")
 MAX_UINT64 = 2**64 - 1
+MAX_FINDINGS = 6  # of a batch in a report
+MAX_REASON = 300  # characters of one of them: so 128 batches stay below a block
 
 
 def parse_digest(value: object) -> bytes:
@@ -121,6 +124,45 @@ class PolicyManifest(Document):
             raise ValueError("a base has size 0, everything else has weights")
         if len(self.blocks) != -(-self.size // canonical.MAX_BLOCK_BYTES):
             raise ValueError(f"{self.size} bytes are not {len(self.blocks)} chunks of 1 MiB")
+        return self
+
+
+class Finding(BaseModel):
+    """A check of a batch that did not pass, as a report tells it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    check: Annotated[str, Field(min_length=1, max_length=32)]
+    status: Literal["fail", "void", "unknown"]
+    reason: Annotated[str, Field(max_length=MAX_REASON)]
+    slot: Count | None = None
+    k: Count | None = None
+    t: Count | None = None
+
+
+class BatchVerdict(BaseModel):
+    """A voter's verdict on one batch and the checks behind it; without any, every check passed."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    index: Count
+    verdict: Annotated[int, Field(ge=0, le=3)]  # as in the verdicts' word
+    findings: Annotated[list[Finding], Field(max_length=MAX_FINDINGS)]
+
+
+class VerdictReport(Document):
+    """Why a voter's verdicts are what they are: the block that a commitment of verdicts names."""
+
+    round: Count  # whose batches are judged
+    stage: Annotated[int, Field(ge=1, le=2)]
+    voter: Address
+    batches: Annotated[list[BatchVerdict], Field(min_length=1, max_length=128)]  # by index
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        indices = [batch.index for batch in self.batches]
+        if any(left >= right for left, right in pairwise(indices)):
+            raise ValueError("the batches stand in the order of their indices, each once")
         return self
 
 

@@ -49,7 +49,7 @@ def load(path: Path, password: str) -> "LocalAccount":
     """The account that signs. Raises KeystoreError for a missing or unsafe file and for a wrong password."""
     from eth_account import Account
 
-    data = _read_private(path, "keystore", "make one with `sapo key`")
+    data = _read_private(path, "keystore", "make one with `sapo init`, or name another file")
     try:
         keystore = json.loads(data)
         if not isinstance(keystore, dict):

@@ -1,0 +1,29 @@
+"""`kill -9` at steps of the node's loop: it goes on exactly. `scripts/crashes` takes all moments; here are the worst."""
+
+from pathlib import Path
+
+from crashes import MOMENTS, crashes
+
+TAKEN = [
+    "the beacon's poke is sent",
+    "a ballot is stored",
+    "the last block was put",
+    "signed, not stored",
+    "signed and stored, not sent",
+    "trained, nothing saved",
+    "its files are written, not renamed",
+    "it has its name",
+    "the commitment is stored",
+    "the round is reported",
+]
+
+
+def test_a_node_that_is_killed_in_every_round_loses_none_and_does_nothing_twice(
+    tmp_path: Path, random_policy: Path
+) -> None:
+    by_words = {moment.words: moment for moment in MOMENTS}
+    moments = [by_words[words] for words in TAKEN]
+    with crashes(tmp_path, random_policy) as run:
+        run.ready(moments[0])
+        assert len(list(run.play(moments))) == len(moments)
+        run.check_all()
