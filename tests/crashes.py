@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ from processes import wait_until
 from sapo_client.checkpoint import latest_checkpoint
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.events import pages
+from sapo_verifier.cid import block_digest
+from sapo_verifier.objects import BatchManifest
 from swarm import SECONDS, Swarm, sapo, swarm
 
 RUNNER = ROOT / "tests" / "crash_runner.py"
@@ -121,7 +123,7 @@ class Crashes:
             following = moments[number + 1] if number + 1 < len(moments) else None
             yield self._crash(moment, following)
 
-    def ready(self, first: Moment) -> None:
+    def ready(self, first: Moment | None) -> None:
         """Play until the round in which the first crash comes."""
         self.other.start()
         self._start(first, FIRST)
@@ -151,6 +153,52 @@ class Crashes:
         crash = Crash(moment, round_, time.monotonic() - crashed)
         self._check(round_)
         return crash
+
+    def power_loss(self, cut: Callable[[int], int]) -> int:
+        """The machine loses power after a round: of everything written last, only `cut(size)` bytes are on its disk.
+
+        Returns that round, after the next start has gone through it again.
+        """
+        node, round_ = self.victim, self.net.clock.round()
+        assert node.process is not None
+        node.process.kill()
+        for path in self.written_last(round_):
+            os.truncate(path, cut(path.stat().st_size))
+        self._start(None, -1)
+        self._finish(round_)
+        return round_
+
+    def written_last(self, round_: int) -> list[Path]:
+        """The files that a round's end has written, and two of its batch's blocks."""
+        home = self.victim.home
+        journals = [home / f"{name}.sqlite-wal" for name in ("outbox", "pins", "ballots")]
+        batch = self.net.reader.batch_at(self.net.reader.batch_of(self.victim.address, round_) or 0)
+        manifest = self._block(batch.manifest)
+        group = self._block(BatchManifest.parse(manifest.read_bytes()).groups[0])
+        checkpoint = sorted((home / "checkpoints" / f"round-{round_:08d}").iterdir())
+        return [*checkpoint, home / "status.json", home / "rounds.jsonl", *journals, manifest, group]
+
+    def _block(self, digest: bytes) -> Path:
+        return self.victim.home / "ipfs" / "blocks" / digest.hex()[:2] / digest.hex()
+
+    def check_after_power_loss(self, round_: int) -> None:
+        """The round is whole again, and the next two are published."""
+        node, reader = self.victim, self.net.reader
+        index = reader.batch_of(node.address, round_)
+        assert index is not None
+        manifest = reader.batch_at(index).manifest
+        groups = BatchManifest.parse(self._block(manifest).read_bytes()).groups
+        assert all(block_digest(self._block(digest).read_bytes()) == digest for digest in [manifest, *groups])
+        assert [report["round"] for report in node.rounds()] == list(range(round_ + 1))
+        latest = latest_checkpoint(node.home / "checkpoints", lambda _: None)
+        assert latest is not None
+        assert latest.round == round_
+        self.net.play_to(round_ + 3)
+        assert all(reader.batch_of(node.address, round_ + after) is not None for after in (1, 2)), self.net.logs()
+        log = (node.home / "node.log").read_text()
+        assert f"round-{round_:08d} is passed over" in log
+        assert "Traceback" not in log
+        self._finish(round_ + 3)
 
     def _over(self, round_: int) -> bool:
         """Dead, or past the moment."""

@@ -39,6 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands)
     status = _add(commands, "status", "what the node is doing; exit status 1 if it is unhealthy", _status)
     status.add_argument("--json", action="store_true", help="for programs")
+    words = "pull the pay of rounds that are final; for a node that is stopped: a running one does so itself"
+    claim = _add(commands, "claim", words, _claim)
+    _password_option(claim)
+    claim.add_argument(
+        "--since", type=_round, metavar="ROUND", help="search from here on (registration, or 5000 rounds)"
+    )
+    claim.add_argument("--json", action="store_true", help="for programs; amounts in the token's smallest unit")
     commands.add_parser("ipfs", help="the embedded IPFS daemon by itself", add_help=False)
     return parser
 
@@ -165,3 +172,15 @@ def _status(options: argparse.Namespace) -> int:
     from sapo_client.status import show
 
     return show(options.home.expanduser(), as_json=options.json)
+
+
+def _round(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 1 << 56:
+        raise argparse.ArgumentTypeError(f"{text} is no round: a number from 0 on")
+    return int(text)
+
+
+def _claim(options: argparse.Namespace) -> int:
+    from sapo_client.claiming import claim
+
+    return claim(options.home.expanduser(), options.password_file, since=options.since, as_json=options.json)

@@ -49,7 +49,7 @@ class SapoSettings(Section):
     external: Literal["truncated", "as-own", "drop-negatives"] = "truncated"
     learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: the trainer's default
     micro_batch_tokens: Annotated[int, Field(ge=256)] = 16384
-    last_round: Annotated[int, Field(ge=0)] | None = None  # to publish in; then only audit, settle and claim. None: no end
+    last_round: Annotated[int, Field(ge=0)] | None = None  # to publish in: how to wind down before an exit
     seed: int = 0
 
 

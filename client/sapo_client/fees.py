@@ -5,9 +5,12 @@ from typing import Any, Self, cast
 
 from eth_utils.address import to_checksum_address
 from web3 import Web3
-from web3.exceptions import Web3RPCError
+from web3.exceptions import ContractLogicError, Web3RPCError
 
+from sapo_verifier.chain import rpc
+from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError
+from sapo_verifier.chain.reader import ChainReader
 
 GWEI = 10**9
 
@@ -65,3 +68,18 @@ def taker_of_nonce(w3: Web3, address: str, nonce: int, low: int, high: int) -> b
         return None
     ours = (t for t in transactions if t["from"].lower() == address and t["nonce"] == nonce)
     return next((bytes(t["hash"]) for t in ours), None)
+
+
+def cost_of(reader: ChainReader, call: Call, sender: str) -> int | None:
+    """Wei that a call costs at the latest block's prices, or None where the contract refuses it."""
+    request: Any = {
+        "from": to_checksum_address(sender),
+        "to": to_checksum_address(reader.address_of(call.contract)),
+        "data": "0x" + call.encode().hex(),
+    }
+    with rpc.transport(reader.rpc_url):
+        try:
+            gas = estimate_gas(reader.w3, request)
+        except ContractLogicError:
+            return None
+        return gas * base_fee(reader.w3)

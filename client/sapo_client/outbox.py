@@ -184,7 +184,10 @@ class Outbox:
         attempts = self._store.attempts(entries)
         receipts = self._by_hash("eth_getTransactionReceipt", [a for entry in entries for a in attempts[entry.id]])
         for entry in entries:
-            mined = next((a for a in attempts[entry.id] if a.hash in receipts), None)
+            # A failed one of an older nonce was signed again, and says nothing any more.
+            known = [(a, receipts[a.hash]) for a in attempts[entry.id] if a.hash in receipts]
+            counted = [a for a, receipt in known if _succeeded(receipt) or a.nonce == entry.nonce]
+            mined = max(counted, key=lambda a: _succeeded(receipts[a.hash]), default=None)
             if mined is not None:
                 self._record_receipt(entry, mined, receipts[mined.hash], head)
             elif entry.status != "sent":
@@ -193,14 +196,18 @@ class Outbox:
 
     def _record_receipt(self, entry: Entry, mined: Attempt, receipt: dict[str, Any], head: int) -> None:
         block = int(receipt["blockNumber"], 16)
-        succeeded = int(receipt["status"], 16) == 1
+        succeeded = _succeeded(receipt)
         status: Status = "expired" if mined.empty else "mined" if succeeded else "failed"
         if (entry.hash, entry.block, entry.status) != (mined.hash, block, status):
             reason = ""
             if mined.empty:
                 reason = "its round ended while it waited; an empty transaction took its place"
             elif not succeeded:
-                reason = self._why(entry, mined, receipt)
+                reason, again = self._why(entry, mined, receipt)
+                if again and len(self._store.attempts([entry])[entry.id]) <= self.max_replacements:
+                    log.warning("%s: %s; it is signed again", entry.key, reason)
+                    self._store.update(entry, status="intent", reason=reason, nonce=None)
+                    return
             self._settle(entry, status, reason, nonce=mined.nonce, hash=mined.hash, block=block)
         if head - block + 1 >= self.confirmations:
             self._store.update(entry, confirmed=1)
@@ -209,15 +216,20 @@ class Outbox:
         log.log(logging.INFO if status == "mined" else logging.WARNING, "%s: %s %s", entry.key, status, reason)
         self._store.update(entry, status=status, reason=reason, **columns)
 
-    def _why(self, entry: Entry, mined: Attempt, receipt: dict[str, Any]) -> str:
-        """Why a mined transaction failed: the chain does not keep the reason, so it is asked again."""
+    def _why(self, entry: Entry, mined: Attempt, receipt: dict[str, Any]) -> tuple[str, bool]:
+        """Why a mined transaction failed: the chain does not keep the reason, so it is asked again. And whether the
+        same call may succeed now: a reorganization can put transactions into another order than that of the estimate.
+        """
         if int(receipt["gasUsed"], 16) >= mined.gas:
-            return "the transaction ran out of gas: the chain's state changed after the estimate"
+            return "the transaction ran out of gas: the chain's state changed after the estimate", True
         try:
             self.reader.w3.eth.call(self._request(entry), int(receipt["blockNumber"], 16))
         except (ContractLogicError, Web3RPCError) as error:
-            return explain(error)
-        return "the contract refused when it was mined, and would not now: something else came before it in its block"
+            return explain(error), False
+        return (
+            "the contract refused when it was mined, and would not now: something else came before it in its block",
+            True,
+        )
 
     # -- in flight --
 
@@ -397,3 +409,7 @@ class Outbox:
             # For example "indexing in progress": not knowing is not the same as not there.
             raise ChainUnavailable(f"{error}; nothing is sent until it answers") from None
         return {a.hash: answer for a, answer in zip(attempts, found, strict=True) if answer is not None}
+
+
+def _succeeded(receipt: dict[str, Any]) -> bool:
+    return int(receipt["status"], 16) == 1

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from sapo_client.config import Settings
-from sapo_client.home import is_held
+from sapo_client.home import OUTBOX, is_held
 from sapo_client.report import read_rounds, read_status
 from sapo_verifier.errors import SapoError
 
 STALE_SECONDS = 300.0  # a status older than this comes from a node that hangs
-ROUNDS_BEHIND = 2
 
 
 def show(home: Path, *, as_json: bool) -> int:
@@ -38,6 +37,9 @@ def show(home: Path, *, as_json: bool) -> int:
             "external_missing": last["external_missing"],
             "skipped": last["skipped"],
         }
+    from sapo_client.standing import transactions
+
+    facts["transactions"] = transactions(home / OUTBOX)
     reasons = _own_reasons(facts) + _chain_facts(settings, facts)
     facts["healthy"] = not reasons
     facts["reasons"] = reasons
@@ -62,28 +64,19 @@ def _own_reasons(facts: dict[str, Any]) -> list[str]:
 
 def _chain_facts(settings: Settings, facts: dict[str, Any]) -> list[str]:
     """Adds what the chain says; returns what is wrong with it."""
+    from sapo_client.standing import chain_facts
     from sapo_verifier.chain.deployment import Deployment
-    from sapo_verifier.chain.errors import ChainError, coins
+    from sapo_verifier.chain.errors import ChainError
     from sapo_verifier.chain.reader import ChainReader
 
     reader = ChainReader(settings.chain.rpc, Deployment.load(settings.chain.deployment))
     try:
         reader.check()
-        current = reader.current_round()
-        facts["chain_round"] = current
         if facts["node"] is None:
+            facts["chain_round"] = reader.current_round()
             return ["the node has not got as far as to know its address; see its log"]
-        info = reader.node_of(facts["node"])
-        facts |= {"state": info.state.value, "bond": coins(info.bond), "endpoint": info.endpoint}
-        facts["balance"] = coins(reader.balance(info.operator))
+        return chain_facts(reader, facts, facts["node"])
     except ChainError as error:
         return [str(error)]
     finally:
         reader.close()
-    if not info.active:
-        return [
-            f"the chain says that the node is {info.state.value} with a bond of {coins(info.bond)}: it cannot publish"
-        ]
-    if facts["round"] is not None and current - facts["round"] > ROUNDS_BEHIND:
-        return [f"the node is in round {facts['round']}, the chain in round {current}: is this machine too slow?"]
-    return []

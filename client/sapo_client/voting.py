@@ -6,58 +6,60 @@ c−4 and c−5, settle and claim what became final. Every step looks first whet
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sapo_client.ballots import Ballot, BallotBox
+from sapo_client.debts import debts_of
+from sapo_client.fees import cost_of
 from sapo_client.outbox import Outbox
+from sapo_client.penalties import wrong_verdicts
 from sapo_client.pool import Pool
 from sapo_client.report import RoundReport
-from sapo_verifier import canonical, protocol
+from sapo_verifier import protocol
 from sapo_verifier.chain.audits import AuditsReader, BallotState, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import BatchInfo, ChainReader, NodeState
+from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.cid import block_digest
 from sapo_verifier.evidence import Outcome
+from sapo_verifier.objects import MAX_FINDINGS, MAX_REASON, BatchVerdict, Finding, VerdictReport
 
 log = logging.getLogger(__name__)
 
-ABSTAIN, ACCEPT, REJECT, VOID = 0, 1, 2, 3
 FINAL_AFTER = 6  # rounds
-NO_BATCH = 2**256 - 1  # to settle debts that are about no batch
+MOST_CLAIMS = 32  # rounds of one claim
+PROVERS_PART = 4  # of a bond: the reward of a fraud proof
+CALLERS_PART = 10  # of a penalty: the reward of settling it
 COMMIT_AFTER = {1: 1, 2: 4}  # stage: rounds after the round that is judged
 REVEAL_AFTER = {1: 2, 2: 5}
 
 
-def verdict(outcomes: Sequence[Outcome]) -> int:
-    """Accept only if every check passed; reject a failed check; void what nobody could judge; else abstain."""
-    statuses = {outcome.status for outcome in outcomes}
-    if "fail" in statuses:
-        return REJECT
-    if "void" in statuses:
-        return VOID
-    return ABSTAIN if "unknown" in statuses or not statuses else ACCEPT
-
-
-def report(round_: int, stage: int, voter: str, verdicts: dict[int, int], findings: dict[int, list[Outcome]]) -> bytes:
-    """The report block: per batch its verdict and the check that decided it, canonical JSON."""
+def report(
+    round_: int, stage: int, voter: str, verdicts: Mapping[int, int], findings: Mapping[int, list[Outcome]]
+) -> bytes:
+    """The report block: per batch its verdict and the checks that did not pass."""
     batches = [
-        {
-            "index": index,
-            "verdict": verdicts[index],
-            "outcomes": [_entry(outcome) for outcome in findings[index] if outcome.status != "pass"],
-        }
+        BatchVerdict(
+            index=index, verdict=verdicts[index], findings=[_finding(found) for found in failed[-MAX_FINDINGS:]]
+        )
         for index in sorted(verdicts)
+        for failed in [[outcome for outcome in findings[index] if outcome.status != "pass"]]
     ]
-    return canonical.encode({"v": 1, "round": round_, "stage": stage, "voter": voter, "batches": batches})
+    return VerdictReport(round=round_, stage=stage, voter=voter, batches=batches).encode()
 
 
-def _entry(outcome: Outcome) -> dict[str, Any]:
-    places = {"slot": outcome.slot, "k": outcome.k, "t": outcome.t}
-    entry: dict[str, Any] = {"check": outcome.check, "status": outcome.status, "reason": outcome.reason[:1000]}
-    return entry | {name: place for name, place in places.items() if place is not None}
+def _finding(outcome: Outcome) -> Finding:
+    assert outcome.status != "pass"
+    return Finding(
+        check=outcome.check,
+        status=outcome.status,
+        reason=outcome.reason[:MAX_REASON],
+        slot=outcome.slot,
+        k=outcome.k,
+        t=outcome.t,
+    )
 
 
 @dataclass(frozen=True)
@@ -86,24 +88,18 @@ class Voting:
 
     def _pay_own_debts(self, current: int) -> None:
         """What this node promised and missed: until it is settled, and the bond full again, it can promise nothing."""
-        if not self.audits.is_settled(self.voter):
-            for missed in range(max(0, current - FINAL_AFTER - 2), current):
-                if self._owes(missed):
-                    log.warning("settling what this node missed in round %d", missed)
-                    self._once(f"settle/{missed}/{current}", Call("audits", "settle", (self.voter, missed, NO_BATCH)))
+        fees = 0
+        for debt in debts_of(self.reader, self.audits, self.voter, current):
+            log.warning("settling what this node missed in round %d: %s coins", debt.round, coins(debt.fee))
+            self._once(f"settle/{debt.round}/{current}", debt.call)
+            fees += debt.fee
         bond = int(self.reader.deployment.spec.chain.bond, 16)
         info = self.reader.node_of(self.voter)
-        if info.state is NodeState.REGISTERED and info.bond < bond:
-            log.warning("topping the bond up by %s coins after a fine", coins(bond - info.bond))
-            call = Call("nodes", "topUp", (self.voter,))
-            self._once(f"top-up/{current}", call, value=bond - info.bond, deadline=current)
-
-    def _owes(self, round_: int) -> bool:
-        """Whether the node committed to something for that round and did not deliver."""
-        if self.reader.policy_of(self.voter, round_) and self.reader.batch_of(self.voter, round_) is None:
-            return True
-        ballots = [self.audits.verdicts_of(self.voter, round_, stage)[0] for stage in (1, 2)]
-        return BallotState.COMMITTED in ballots
+        missing = bond - max(0, info.bond - fees)
+        if info.state is NodeState.REGISTERED and missing:
+            log.warning("topping the bond up by %s coins after a fine", coins(missing))
+            # Right after the debts, so that what is committed below finds a full bond.
+            self._once(f"top-up/{current}", Call("nodes", "topUp", (self.voter,)), value=missing, deadline=current)
 
     def _commit(self, current: int, stage: int) -> None:
         voted = current - COMMIT_AFTER[stage]
@@ -129,7 +125,7 @@ class Voting:
         judged = window if stage == 1 else [batch for batch in window if self.audits.outcome_of(batch.index).in_stage_2]
         findings = {seen.batch.index: seen.outcomes for seen in self.pool.look(judged, self.report)}
         verdicts = {batch.index: verdict(findings[batch.index]) for batch in judged}
-        word = sum(verdicts.get(batch.index, ABSTAIN) << (2 * j) for j, batch in enumerate(window))
+        word = sum(verdicts.get(batch.index, Verdict.ABSTAIN) << (2 * j) for j, batch in enumerate(window))
         if word == 0:
             return None
         block = report(voted, stage, self.voter, verdicts, findings)
@@ -141,8 +137,8 @@ class Voting:
         ballot = self.ballots.get(voted, stage)
         if ballot is None or self.outbox.call_of(key) is not None:
             return
-        if self.outbox.state(f"verdicts/{voted}/{stage}").status != "mined":
-            return
+        if self.audits.verdicts_of(self.voter, voted, stage)[0] is not BallotState.COMMITTED:
+            return  # it never got on chain: the round is over, so it never will
         self.keep(ballot.report)
         call = Call(
             "audits",
@@ -157,7 +153,7 @@ class Voting:
         if ballot is None:
             return
         for j, batch in enumerate(self.pool.window(judged, 1)):
-            rejected = (ballot.word >> (2 * j)) & 3 == REJECT
+            rejected = (ballot.word >> (2 * j)) & 3 == Verdict.REJECT
             if not rejected or self.audits.outcome_of(batch.index).state is not BatchState.STANDING:
                 continue
             key = f"dispute/{batch.index}"
@@ -170,7 +166,9 @@ class Voting:
         """What anybody can prove needs no vote, and a quarter of the bond is the prover's."""
         for batch, proof in self.pool.proofs():
             state = self.audits.outcome_of(batch.index).state
-            if state in (BatchState.PENDING, BatchState.STANDING, BatchState.DISPUTED):
+            if state not in (BatchState.PENDING, BatchState.STANDING, BatchState.DISPUTED):
+                continue
+            if self._is_worth(proof.call, int(self.reader.deployment.spec.chain.bond, 16) // PROVERS_PART):
                 log.warning("proving batch %d false: %s", batch.index, proof.reason)
                 self._once(f"prove/{batch.index}", proof.call, deadline=batch.round + FINAL_AFTER - 1)
 
@@ -184,9 +182,29 @@ class Voting:
                 self._once(f"close/{batch.index}", Call("audits", "closeDispute", (batch.index,)))
             if outcome.state is BatchState.REJECTED:
                 self._once(f"slash/{batch.index}", Call("audits", "settle", (batch.node, final, batch.index)))
-        (payout,) = self.audits.payouts_of(self.voter, [final])
-        if payout.amount and not payout.claimed and self.audits.is_settled(self.voter):
-            self._once(f"claim/{final}", Call("rewards", "claim", (self.voter, final)))
+        self._punish(final)
+        self._claim(final)
+
+    def _punish(self, final: int) -> None:
+        """Wrong verdicts on the batches that this node was dealt: without it nobody would pay for them."""
+        dealt = {batch.index for stage in (1, 2) for batch in self.pool.window(final, stage)}
+        outcomes = self.audits.outcomes_of(sorted(dealt))
+        reward = self.audits.terms().wrong_verdict_penalty // CALLERS_PART
+        for voter, index, call in wrong_verdicts(self.reader, final, outcomes):
+            if voter != self.voter and self._is_worth(call, reward):
+                self._once(f"settle/{final}/{index}/{voter}", call)
+
+    def _claim(self, final: int) -> None:
+        """The own pay, also of rounds in which this node was not running."""
+        rounds = range(max(0, final - MOST_CLAIMS + 1), final + 1)
+        ready = tuple(pay.round for pay in self.audits.payouts_of(self.voter, rounds) if pay.amount and not pay.claimed)
+        if ready and self.audits.is_settled(self.voter):
+            self._once(f"claim/{final}", Call("rewards", "claimMany", (self.voter, ready)))
+
+    def _is_worth(self, call: Call, reward: int) -> bool:
+        """Whether the contract takes the call, and its gas costs less than the reward (wei)."""
+        cost = cost_of(self.reader, call, self.outbox.address)
+        return cost is not None and cost < reward
 
     def _once(self, key: str, call: Call, *, value: int = 0, deadline: int | None = None) -> None:
         if self.outbox.call_of(key) is None:

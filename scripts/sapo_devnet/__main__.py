@@ -6,21 +6,34 @@ import shutil
 import signal
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sapo_devnet.accounts import FINAL_AFTER, Account, books
 from sapo_devnet.chain import Chain, Clock
-from sapo_devnet.nodes import DevnetNode, NodeOptions
+from sapo_devnet.nodes import TESTS, DevnetNode, NodeOptions
+from sapo_devnet.pay import LEGEND as PAY_LEGEND
+from sapo_devnet.pay import failures, pay_table
 from sapo_devnet.pocket import pocket_policy
 from sapo_devnet.processes import Process, stop_all
 from sapo_devnet.table import LEGEND, checked_share, round_line, table, third_means
+from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.chain.errors import coins
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
 from sapo_verifier.networks import pocket_spec
+
+sys.path.append(str(TESTS))
+from hostile.names import ATTACKS
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 600.0  # for all nodes to have loaded and registered, on a slow machine
 POLL_SECONDS = 0.1
+INITS_AT_A_TIME = 4
 LEAST_CHECKED = 0.95
 
 
@@ -56,14 +69,39 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pocket-steps", type=int, metavar="N", help="a quick, worse pocket policy, for tests")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads per node (%(default)s)")
     parser.add_argument("--round-limit", type=float, default=300.0, metavar="S", help="a round ends then (%(default)s)")
+    parser.add_argument(
+        "--attack",
+        type=_attacks,
+        default=[],
+        metavar="A,B,…",
+        help="one more node for each; the devnet then plays until all is final, and tells who was paid what: "
+        + ", ".join(sorted(ATTACKS)),
+    )
     parser.add_argument("--kill", metavar="NODE:ROUND", help="kill -9 node NODE in round ROUND and start it again")
     parser.add_argument("--keep", action="store_true", help="leave it running at the end and print the URLs")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where to keep logs and homes (.devnet/<time>)")
     return parser
 
 
+def _attacks(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := sorted(set(names) - ATTACKS.keys()):
+        raise argparse.ArgumentTypeError(f"no such attack: {', '.join(unknown)}")
+    return names
+
+
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def _names(attacks: Sequence[str]) -> list[str]:
+    """Nodes are called after their attacks, the second of a kind solver-2."""
+    seen: Counter[str] = Counter()
+    names = []
+    for attack in attacks:
+        seen[attack] += 1
+        names.append(attack if seen[attack] == 1 else f"{attack}-{seen[attack]}")
+    return names
 
 
 class Devnet:
@@ -77,6 +115,7 @@ class Devnet:
         self._nodes: list[DevnetNode] = []
         self._clock: Clock
         self._shown = -1
+        self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
         self._kill = tuple(map(int, options.kill.split(":"))) if options.kill else None
 
     def start(self) -> None:
@@ -90,11 +129,14 @@ class Devnet:
         self._say(f"data and logs in {self._data}")
         spec = pocket_spec(policy)
         self._chain = Chain(ROOT, self._data / "anvil.log")
-        deployment = self._chain.deploy(ROOT, spec, room=64 + 8 * options.nodes)
+        deployment = self._chain.deploy(ROOT, spec, room=64 + 8 * (options.nodes + len(options.attack)))
         path = self._data / "deployment.json"
         deployment.save(path)
         self._say(f"Anvil at {self._chain.url}, contracts deployed, spec 0x{spec.digest().hex()[:12]}…")
         self._nodes = [DevnetNode(f"node{i}", self._data / f"node{i}", i) for i in range(options.nodes)]
+        for name in _names(options.attack):
+            attack = name.partition("-")[0]
+            self._nodes.append(DevnetNode(name, self._data / name, len(self._nodes), attack))
         node_options = NodeOptions(
             deployment=path,
             rpc=self._chain.url,
@@ -105,12 +147,14 @@ class Devnet:
             external=options.external,
             seed=options.seed,
             threads=options.threads,
+            last_round=options.rounds if options.attack else None,
         )
+        with ThreadPoolExecutor(INITS_AT_A_TIME) as pool:
+            list(pool.map(lambda node: node.init(node_options), self._nodes))
         for node in self._nodes:
-            node.init(node_options)
             self._chain.fund(node.address)
             node.start()
-        self._say(f"{options.nodes} nodes started; they load their policies and register …")
+        self._say(f"{len(self._nodes)} nodes started; they load their policies and register …")
         self._clock = Clock(self._chain, deployment, options.round_limit)
         deadline = time.monotonic() + START_SECONDS
         self._clock.start(lambda: self._all_ready(deadline))
@@ -130,13 +174,13 @@ class Devnet:
     def play(self) -> None:
         """Rounds 0 … N; in round 0 nodes can only commit their policies."""
         began = time.monotonic()
-        while (now := self._clock.round()) <= self._options.rounds:
+        while (now := self._clock.round()) <= self._last_round:
             self._maybe_kill(now)
             self._refuse_dead()
             for node in self._nodes:
                 for process in node.processes():
                     process.sample_memory()
-            if now == self._options.rounds and all(node.done(now) for node in self._nodes):
+            if now == self._last_round and all(node.done(now) for node in self._nodes):
                 self._show(now, time.monotonic() - began)
                 return
             if self._clock.tick(lambda round_: all(node.done(round_) for node in self._nodes)):
@@ -159,7 +203,7 @@ class Devnet:
 
     def finish(self) -> int:
         """Table, summary, verdict; and with --keep, wait for Ctrl-C. Exit status 0 if the network did its job."""
-        rows = self._rows()
+        rows = self._rows(honest=True)
         print(table(rows))
         print(LEGEND)
         first, last = third_means(rows)
@@ -188,18 +232,33 @@ class Devnet:
             "wall_seconds": time.monotonic() - self._began,
             "rounds": rows,
         }
+        reasons = self._settle_accounts(summary) if self._options.attack else []
         path = self._data / "summary.json"
         path.write_text(json.dumps(summary, indent=1))
         print(f"summary: {path}")
         self._keep()
-        reasons = []
         if batches < LEAST_CHECKED * expected:
             reasons.append("fewer batches were published than expected")
-        if checked < LEAST_CHECKED or failed:
+        if not self._options.attack and (checked < LEAST_CHECKED or failed):
             reasons.append("not all external groups could be fetched and checked")
         for reason in reasons:
             print(f"devnet: {reason}; see the nodes' logs in {self._data}", file=sys.stderr)
         return 1 if reasons else 0
+
+    def _settle_accounts(self, summary: dict[str, Any]) -> list[str]:
+        """Print who was paid what and why, and add it to the summary; what must not happen and did, in words."""
+        assert self._chain is not None
+        reader = ChainReader(self._chain.url, Deployment.load(self._data / "deployment.json"))
+        accounts = [Account(node.name, node.address, node.attack) for node in self._nodes]
+        endpoints = {node.address: node.gateway for node in self._nodes}
+        found = books(self._chain, reader, accounts, endpoints, self._options.rounds)
+        reader.close()
+        limits = {attack: most for attack, most in ATTACKS.items() if most is not None}
+        reasons = list(failures(found, limits))
+        print(f"\n{pay_table(found.accounts)}\n{PAY_LEGEND}")
+        print(f"burned: {coins(found.burned)} coins; sums that are off: {len(found.errors)}")
+        summary |= {**found.to_json(), "failures": reasons}
+        return reasons
 
     def _keep(self) -> None:
         if not self._options.keep or self._chain is None:
@@ -217,8 +276,9 @@ class Devnet:
             self._refuse_dead()
             time.sleep(1.0)
 
-    def _rows(self) -> list[dict[str, Any]]:
-        rows = [report | {"node": node.name} for node in self._nodes for report in node.rounds()]
+    def _rows(self, *, honest: bool) -> list[dict[str, Any]]:
+        nodes = [node for node in self._nodes if node.attack is None or not honest]
+        rows = [report | {"node": node.name} for node in nodes for report in node.rounds()]
         return sorted(rows, key=lambda row: (row["round"], row["node"]))
 
     def _show(self, round_: int, seconds: float) -> None:

@@ -20,6 +20,7 @@ from sapo_verifier.spec import Spec
 READY_SECONDS = 60.0
 FUNDS = 100 * 10**18  # wei for each node: the bond and gas
 POLL_SECONDS = 0.1
+MINER = "0x00000000000000000000000000000000000000fe"  # gets the fees: Anvil's own choice is where burned coins go
 MARGIN_BLOCKS = 2  # a round's last blocks are left for its end
 
 
@@ -31,6 +32,7 @@ class Chain:
         self.process = Process("anvil", command, log)
         self.url = self._wait_ready()
         self._w3 = rpc.connect_for_sending(self.url)
+        self.rpc("anvil_setCoinbase", MINER)
 
     def _wait_ready(self) -> str:
         deadline = time.monotonic() + READY_SECONDS

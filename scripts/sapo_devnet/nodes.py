@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sapo_client.config import FILE_NAME, Settings
 from sapo_client.report import read_rounds, read_status
 from sapo_devnet.processes import Process
 from sapo_verifier import keystore
 from sapo_verifier.errors import SapoError
 
 READY_SECONDS = 180.0
+TESTS = Path(__file__).resolve().parents[2] / "tests"  # where hostile nodes are
 SAPO = [sys.executable, "-m", "sapo_client"]
 
 
@@ -28,13 +30,16 @@ class NodeOptions:
     external: str
     seed: int
     threads: int
+    last_round: int | None = None  # to publish in
 
 
 class DevnetNode:
     """One node. Start its daemon first, then `init`, then `start`."""
 
-    def __init__(self, name: str, home: Path, number: int) -> None:
+    def __init__(self, name: str, home: Path, number: int, attack: str | None = None) -> None:
+        """attack: what it does instead of `sapo run` (tests/hostile)."""
         self.name = name
+        self.attack = attack
         self.number = number
         self.home = home
         self.address = ""
@@ -59,11 +64,22 @@ class DevnetNode:
         if made.returncode != 0:
             raise SapoError(f"sapo init failed for {self.name}: {made.stderr.strip()}")
         self.address = made.stdout.strip().lower()
+        if options.last_round is not None:
+            self._publish_until(options.last_round)
+
+    def _publish_until(self, last_round: int) -> None:
+        settings = Settings.load(self.home)
+        sapo = settings.sapo.model_copy(update={"last_round": last_round})
+        (self.home / FILE_NAME).unlink()
+        settings.model_copy(update={"sapo": sapo}).write(self.home)
 
     def start(self) -> None:
         """`sapo run`; also after it was killed."""
-        command = [*SAPO, "run", "--home", str(self.home), "--password-file", str(self._password), "--register"]
-        self.process = Process(self.name, command, self.home / "node.log")
+        home = ["--home", str(self.home), "--password-file", str(self._password)]
+        honest = [*SAPO, "run", *home, "--register"]
+        hostile = [sys.executable, "-m", "hostile", str(self.attack), *home]
+        log = self.home / "node.log"
+        self.process = Process(self.name, hostile, log, path=TESTS) if self.attack else Process(self.name, honest, log)
         self.starts += 1
 
     def status(self) -> dict[str, Any]:

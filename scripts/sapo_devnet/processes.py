@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import os
 import signal
 import subprocess
 import time
@@ -19,17 +20,22 @@ def _end_with_parent() -> None:
 class Process:
     """A command with its output in a log file, in a session of its own, so that Ctrl-C reaches only the devnet."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+    def __init__(self, name: str, command: Sequence[str], log: Path, *, path: Path | None = None) -> None:
+        """path: one more folder of Python modules."""
         self.name = name
         self.command = list(command)
         self.log = log
         self.peak_kib = 0
+        environment = dict(os.environ)
+        if path is not None:
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
         with log.open("ab") as file:
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                env=environment,
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
             )

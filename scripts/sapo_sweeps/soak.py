@@ -93,7 +93,8 @@ def _disk(home: Path) -> dict[str, float]:
     sizes = {"ipfs": 0.0, "checkpoints": 0.0, "sqlite": 0.0, "rounds.jsonl": 0.0, "logs": 0.0}
     for path in home.rglob("*"):
         name = next((part for part in FLAT if part in path.relative_to(home).parts), path.name)
-        kind = "sqlite" if ".sqlite" in name else "logs" if name.endswith(".log") else name
+        # Without SQLite's -wal files: each grows to 4 MiB, and then no more.
+        kind = "sqlite" if name.endswith(".sqlite") else "logs" if name.endswith(".log") else name
         if kind in sizes:
             with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                 sizes[kind] += path.stat().st_size / 1024 if path.is_file() else 0.0
@@ -180,7 +181,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=100, metavar="N", help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=200, metavar="N", help="(%(default)s)")
     parser.add_argument("--nodes", type=int, default=2, metavar="N", help="(%(default)s)")
     parser.add_argument("--pocket-steps", type=int, default=200, metavar="N", help="of a quick policy (%(default)s)")
     parser.add_argument("--limit", type=float, default=50.0, metavar="KIB", help="of memory a round (%(default)s)")

@@ -1,4 +1,4 @@
-"""`kill -9` at steps of the node's loop: it goes on exactly. `scripts/crashes` takes all moments; here are the worst."""
+"""`kill -9` at steps of the node's loop: it goes on exactly. `scripts/crashes` takes all moments, this the worst."""
 
 from pathlib import Path
 
@@ -27,3 +27,10 @@ def test_a_node_that_is_killed_in_every_round_loses_none_and_does_nothing_twice(
         run.ready(moments[0])
         assert len(list(run.play(moments))) == len(moments)
         run.check_all()
+
+
+def test_after_a_power_loss_that_cut_all_that_was_written_last_it_goes_on(tmp_path: Path, random_policy: Path) -> None:
+    with crashes(tmp_path, random_policy) as run:
+        run.ready(None)
+        for cut in (lambda size: 0, lambda size: size // 2, lambda size: max(0, size - 1)):
+            run.check_after_power_loss(run.power_loss(cut))

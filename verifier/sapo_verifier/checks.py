@@ -4,8 +4,9 @@ Each takes an Audit and returns its Outcome. What a peer published is hostile: w
 pass, fail, void or unknown, and nothing raises out of `check_batch`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from enum import IntEnum
 
 from sapo_verifier import protocol
 from sapo_verifier.cid import block_digest
@@ -16,6 +17,17 @@ from sapo_verifier.objects import Record, hex_digest, unpack_records
 from sapo_verifier.tasks import TaskError, render, rewards
 
 Check = Callable[[Audit], Outcome]
+
+
+class Verdict(IntEnum):
+    """Of a voter on a batch; two bits of the word that is revealed."""
+
+    ABSTAIN = 0
+    ACCEPT = 1
+    REJECT = 2
+    VOID = 3
+
+
 MAX_REASON = 1000  # characters
 
 
@@ -207,6 +219,16 @@ def check_batch(audit: Audit) -> list[Outcome]:
         if outcomes[-1].status in ("fail", "void") or (check is available and outcomes[-1].status == "unknown"):
             break
     return outcomes
+
+
+def verdict(outcomes: Sequence[Outcome]) -> Verdict:
+    """What a voter says: accept only if every check passed, reject a failed one, void what nobody can judge."""
+    statuses = {outcome.status for outcome in outcomes}
+    if "fail" in statuses:
+        return Verdict.REJECT
+    if "void" in statuses:
+        return Verdict.VOID
+    return Verdict.ABSTAIN if "unknown" in statuses or not statuses else Verdict.ACCEPT
 
 
 def _printable(outcome: Outcome) -> Outcome:

@@ -1,4 +1,4 @@
-"""The `sapo-verify` command: audit what is on chain, trusting nobody. No key, no account; torch only for --model."""
+"""The `sapo-verify` command: audit what is on chain, trusting nobody. A key only to send; torch only for --model."""
 
 import argparse
 import json
@@ -27,66 +27,76 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="sapo-verify", description="Audit a SAPO network. Needs no key and no account."
+        prog="sapo-verify", description="Audit a SAPO network. Needs no key and no account, but to send a fraud proof."
     )
     parser.add_argument("--version", action="version", version=f"sapo-verify {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     words = "fetch one batch by its on-chain index, run the checks, print each with its evidence"
-    batch = commands.add_parser("batch", help=words, description=words[0].upper() + words[1:] + ".")
-    batch.set_defaults(command=_batch)
-    batch.add_argument("index", type=_index, help="the batch's position in the chain's list of all batches")
-    batch.add_argument("--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)")
-    batch.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
-    batch.add_argument(
-        "--gateway", action="append", default=[], metavar="MULTIADDR", help="ask here too, after the producer"
-    )
-    batch.add_argument(
-        "--base", type=Path, action="append", default=[], metavar="FOLDER", help="a base's files, for its tokenizer"
-    )
-    words = "recompute the producer's probabilities from its weights, which are fetched; needs torch and --base"
-    batch.add_argument("--model", action="store_true", help=words)
-    batch.add_argument("--allow-private", action="store_true", help="endpoints may be on private addresses (devnets)")
-    batch.add_argument("--json", action="store_true", help="for programs")
+    batch = _add(commands, "batch", words, _batch)
+    batch.add_argument("index", type=_number, help="the batch's position in the chain's list of all batches")
+    words = "fetch one batch and print the proof of a fault that the contract can see; exit status 1 if there is none"
+    prove = _add(commands, "prove", words, _prove)
+    prove.add_argument("index", type=_number, help="the batch's position in the chain's list of all batches")
+    prove.add_argument("--send", action="store_true", help="send it; a quarter of the node's bond goes to who does")
+    prove.add_argument("--keystore", type=Path, metavar="FILE", help="the key that sends; of no node that is running")
+    prove.add_argument("--password-file", type=Path, metavar="FILE", help="the keystore's password; else asked for")
+    words = "every batch of a round: what the checks say, verdicts, outcome, pay"
+    round_ = _add(commands, "round", words, _round)
+    round_.add_argument("round", type=_number, help="its number")
+    round_.add_argument("--no-fetch", action="store_true", help="only what the chain says: fetch and check nothing")
     return parser
 
 
-def _index(text: str) -> int:
+def _add(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, words: str, command: object
+) -> argparse.ArgumentParser:
+    """A command with the options of all that fetch and check."""
+    parser = commands.add_parser(name, help=words, description=words[0].upper() + words[1:] + ".")
+    parser.set_defaults(command=command)
+    parser.add_argument(
+        "--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)"
+    )
+    parser.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
+    parser.add_argument(
+        "--gateway", action="append", default=[], metavar="MULTIADDR", help="ask here too, after the producer"
+    )
+    parser.add_argument(
+        "--base", type=Path, action="append", default=[], metavar="FOLDER", help="a base's files, for its tokenizer"
+    )
+    words = "recompute the producer's probabilities from its weights, which are fetched; needs torch and --base"
+    parser.add_argument("--model", action="store_true", help=words)
+    parser.add_argument("--allow-private", action="store_true", help="endpoints may be on private addresses (devnets)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    return parser
+
+
+def _number(text: str) -> int:
     if not text.isdecimal() or int(text) >= 1 << 64:
-        raise argparse.ArgumentTypeError(f"{text} is no batch's index: a number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text} is no index and no round: a number from 0 on")
     return int(text)
 
 
 def _batch(options: argparse.Namespace) -> int:
-    from sapo_verifier.bases import Bases
-    from sapo_verifier.chain.deployment import Deployment
-    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.bench import bench, chain_of
     from sapo_verifier.checks import check_batch
-    from sapo_verifier.evidence import Audit, facts_of, fetch_batch
-    from sapo_verifier.ipfs import GatewayReader, parse_endpoint
-    from sapo_verifier.model import policy_model
-    from sapo_verifier.tasks import TaskWorker
 
-    for gateway in options.gateway:
-        parse_endpoint(gateway, allow_private=options.allow_private)  # its fault is better told than passed over
-    bases = Bases(options.base)
-    model = policy_model(bases) if options.model else None
-    deployment = Deployment.load(options.deployment)
-    reader = ChainReader(options.rpc, deployment)
-    with GatewayReader(options.gateway, allow_private=options.allow_private) as store, TaskWorker() as worker:
-        reader.check()
+    with chain_of(options) as reader, bench(options, reader) as tools:
         batch = reader.batch_at(options.index)
-        beacon = reader.beacon(batch.round)
-        if beacon is None:
-            raise SapoError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
-        worker.check_versions(deployment.spec)
-        facts = facts_of(deployment, batch, beacon)
-        peers, weights = [reader.node_of(batch.node).endpoint], model is not None and model.runs
-        blocks = fetch_batch(store, deployment.spec, facts, peers, weights=weights)
-        audit = Audit(facts, deployment.spec, blocks, worker, bases.tokenizer, model)
-        outcomes = check_batch(audit)
-    reader.close()
-    _print_json(options.index, outcomes) if options.json else _print(options.index, facts.node, facts.round, outcomes)
+        outcomes = check_batch(tools.audit(batch))
+    _print_json(batch.index, outcomes) if options.json else _print(batch.index, batch.node, batch.round, outcomes)
     return 1 if any(outcome.status in ("fail", "void") for outcome in outcomes) else 0
+
+
+def _prove(options: argparse.Namespace) -> int:
+    from sapo_verifier.proving import prove
+
+    return prove(options)
+
+
+def _round(options: argparse.Namespace) -> int:
+    from sapo_verifier.rounds import show_round
+
+    return show_round(options)
 
 
 def _print(index: int, node: str, round_: int, outcomes: "Sequence[Outcome]") -> None:

@@ -24,6 +24,8 @@ class Proof:
     t: int | None
     reason: str
     call: Call
+    record: Record | None = None  # the false one
+    u: int | None = None  # what its interval had to hold
 
 
 def find_proof(audit: Audit) -> Proof | None:
@@ -51,7 +53,7 @@ def find_proof(audit: Audit) -> Proof | None:
             u = protocol.stream_value(key, t)
             if not record.lo <= u <= record.last:
                 call = Call("audits", "proveRecord", (facts.index, leaf, _chunk(packed, t), t % RECORDS))
-                return Proof(slot, k, t, _words(record, u), call)
+                return Proof(slot, k, t, _words(record, u), call, record, u)
     return None
 
 

@@ -79,6 +79,15 @@ class Payout:
         return self.producer + self.auditor
 
 
+@dataclass(frozen=True)
+class RoundTotals:
+    """What a round's pay is divided by."""
+
+    score: int  # the ones in the claims of accepted batches
+    paid_verdicts: int  # right ones, of voters with a batch of their own in the round
+    is_final: bool
+
+
 class AuditsReader:
     """Reads through a ChainReader, and raises what that raises."""
 
@@ -109,6 +118,14 @@ class AuditsReader:
         """In the order of `rounds`; zeros before a round is final."""
         answers = self._reader.call_many([Call("rewards", "payoutOf", (node, round_)) for round_ in rounds])
         return [Payout(round_, *answer) for round_, answer in zip(rounds, answers, strict=True)]
+
+    def payouts_in(self, round_: int, nodes: Sequence[str]) -> list[Payout]:
+        """In the order of `nodes`; zeros before the round is final."""
+        answers = self._reader.call_many([Call("rewards", "payoutOf", (node, round_)) for node in nodes])
+        return [Payout(round_, *answer) for answer in answers]
+
+    def totals(self, round_: int) -> RoundTotals:
+        return RoundTotals(*self._reader.call(Call("audits", "roundTotals", (round_,))))
 
     def pool(self, round_: int) -> int:
         """What a round pays at most, in the token's units."""

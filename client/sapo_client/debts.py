@@ -1,0 +1,54 @@
+"""What a node promised on chain and did not do: until it is settled, it can promise nothing and is paid nothing."""
+
+from dataclasses import dataclass
+
+from sapo_verifier.chain.audits import AuditsReader, BallotState
+from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable
+from sapo_verifier.chain.reader import ChainReader
+
+NO_BATCH = 2**256 - 1  # to settle debts that are about no batch
+LOOK_BACK = 10  # rounds; whoever owes something can promise nothing new, so all debts lie close together
+
+
+@dataclass(frozen=True)
+class Debt:
+    """Something overdue of a round. fee: wei, taken from the bond by `call`, which anybody may send."""
+
+    round: int
+    fee: int
+    call: Call
+
+
+def debts_of(reader: ChainReader, audits: AuditsReader, node: str, current: int) -> list[Debt]:
+    """Everything that the node owes in round `current`, by round; [] if it is settled. Raises ChainUnavailable."""
+    if audits.is_settled(node):
+        return []
+    # However long ago the node was stopped: what it owes is about the rounds before its last policy.
+    _, last, _ = reader.call(Call("rounds", "missedOf", (node,)))
+    rounds = {round_ for end in (last, current - 1) for round_ in range(max(0, end - LOOK_BACK), end + 1)}
+    calls = [(round_, Call("audits", "settle", (node, round_, NO_BATCH))) for round_ in sorted(rounds)]
+    return [
+        Debt(round_, _fee(reader, audits, node, round_, current), call)
+        for round_, call in calls
+        if would_pass(reader, call, node)
+    ]
+
+
+def would_pass(reader: ChainReader, call: Call, sender: str) -> bool:
+    """Whether the contract takes a call in the latest block's state. Raises ChainUnavailable."""
+    try:
+        reader.call(call, sender=sender)
+    except ChainUnavailable:
+        raise
+    except ChainError:
+        return False
+    return True
+
+
+def _fee(reader: ChainReader, audits: AuditsReader, node: str, round_: int, current: int) -> int:
+    terms = audits.terms()
+    missed = reader.policy_of(node, round_) is not None and reader.batch_of(node, round_) is None
+    due = {1: 2, 2: 5}  # stage: rounds after which it had to be revealed
+    ballots = [audits.verdicts_of(node, round_, stage)[0] for stage in due if current > round_ + due[stage]]
+    return missed * terms.missed_batch_fee + ballots.count(BallotState.COMMITTED) * terms.missed_reveal_fee

@@ -1,0 +1,56 @@
+"""Wrong verdicts of others: they cost nothing until somebody settles them, for a tenth of the penalty."""
+
+from collections.abc import Sequence
+
+from sapo_verifier import protocol
+from sapo_verifier.chain.audits import BatchOutcome, BatchState
+from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.reader import BatchInfo, ChainReader
+
+SURE_ACCEPTS = 5  # as in the contract: from so many on, a reject of what ends accepted is punished
+DEALT_AFTER = {1: 1, 2: 4}  # stage: the beacon of so many rounds later deals the windows
+STAGE_2_FACTOR = 4
+
+
+def has_wrong_verdicts(outcome: BatchOutcome) -> bool:
+    """Whether the tally of a final batch holds verdicts that are punished."""
+    stages = (outcome.stage_1, outcome.stage_2)
+    if outcome.state in (BatchState.REJECTED, BatchState.PROVEN_FALSE):
+        return any(votes.accepts for votes in stages)
+    last = stages[outcome.in_stage_2]
+    return (
+        outcome.state is BatchState.ACCEPTED and last.accepts >= SURE_ACCEPTS and any(votes.rejects for votes in stages)
+    )
+
+
+def wrong_verdicts(reader: ChainReader, round_: int, outcomes: Sequence[BatchOutcome]) -> list[tuple[str, int, Call]]:
+    """(voter, index, call) that may settle a wrong verdict: for each such batch, each node that was dealt it.
+
+    Of the round's producers only, as who else voted cannot be read at once. Reads nothing but the outcomes as long as
+    nobody voted wrong; else all batches of the round.
+    """
+    wrong = [outcome.index for outcome in outcomes if has_wrong_verdicts(outcome)]
+    if not wrong:
+        return []
+    batches = reader.batches_of(round_)
+    beacons = {stage: reader.beacon(round_ + later) for stage, later in DEALT_AFTER.items()}
+    calls = []
+    for voter in batches:
+        dealt: set[int] = set()
+        for stage, beacon in beacons.items():
+            if beacon is not None:
+                dealt |= _dealt(reader, beacon, voter, stage, batches)
+        calls += [
+            (voter.node, index, Call("audits", "settle", (voter.node, round_, index)))
+            for index in wrong
+            if index in dealt
+        ]
+    return calls
+
+
+def _dealt(reader: ChainReader, beacon: bytes, voter: BatchInfo, stage: int, batches: Sequence[BatchInfo]) -> set[int]:
+    """The indices in a producer's window."""
+    first, count = batches[0].index, len(batches)
+    size = reader.deployment.spec.chain.draws * (STAGE_2_FACTOR if stage == 2 else 1)
+    start = protocol.draw_start(beacon, voter.node, stage, count)
+    return {first + position for position in protocol.window(start, count, voter.index - first, size)}

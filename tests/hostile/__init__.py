@@ -1,0 +1,1 @@
+"""Hostile nodes, built on the client's own parts: each does one thing of a round otherwise. Not installed."""

@@ -1,0 +1,33 @@
+"""`python -m hostile ATTACK --home FOLDER --password-file FILE`: `sapo run`, but hostile. Registers its node."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from hostile.names import ATTACKS
+from sapo_verifier.errors import SapoError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m hostile", description=__doc__)
+    parser.add_argument("attack", choices=sorted(ATTACKS))
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--password-file", type=Path, required=True)
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s level=%(levelname)s %(message)s", stream=sys.stderr)
+    from hostile.attacks import CLASSES
+    from sapo_client.start import run
+
+    made = CLASSES[options.attack]
+    made.prepare(options.home)
+    try:
+        run(options.home, options.password_file, register=True, make=made)
+    except SapoError as error:
+        print(f"hostile: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""The attacks by name, and what each may come to; without the imports that running one takes."""
+
+# How many accepted batches each may have at most. None: its batches are honest, what it cheats with is something else.
+ATTACKS: dict[str, int | None] = {
+    "solver": 0,
+    "forger": 0,
+    "copier": 0,
+    "replayer": 1,  # the first one, which it repeats
+    "best_of_n": 0,
+    "false_reward": 0,
+    "wrong_root": 0,
+    "wrong_policy": 0,
+    "stale_policy": 0,
+    "made_up_intervals": 0,
+    "unrunnable_base": 0,
+    "unloadable_weights": 0,
+    "early_stop": 0,
+    "filler": 0,
+    "schema_bomber": 0,
+    "withholder": 0,
+    "half_withholder": 0,
+    "trickle": 0,
+    "serves_then_withholds": None,
+    "selective_aborter": None,
+    "lazy": None,
+    "liar": None,
+    "silent": None,
+    "frivolous_disputer": None,
+}

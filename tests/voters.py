@@ -1,0 +1,173 @@
+"""Nodes that vote on a real chain with findings that the test makes up: no batches' contents, no IPFS, no model."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from networks import BOND, Network
+from sapo_client.auditing import Auditor
+from sapo_client.ballots import BallotBox
+from sapo_client.outbox import Outbox
+from sapo_client.pool import Seen
+from sapo_client.report import RoundReport
+from sapo_client.voting import Voting
+from sapo_verifier.chain.audits import AuditsReader
+from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.evidence import Outcome, Status
+from sapo_verifier.proofs import Proof
+
+GAS = 1_000_000
+POLICY = bytes(31) + b"\1"
+
+
+def outcomes(status: Status) -> list[Outcome]:
+    return [Outcome("available", "pass"), Outcome("reward", status, f"{status} it is", 0, 1)]
+
+
+PASS, FAIL, VOID, UNKNOWN = outcomes("pass"), outcomes("fail"), outcomes("void"), outcomes("unknown")
+
+
+def send(network: Network, calls: Iterable[tuple[int, Call, int]]) -> None:
+    """(account, call, wei): all in one block, and all must succeed."""
+    w3, reader, sent = network.chain.w3, network.reader(), []
+    for account, call, value in calls:
+        sender = network.chain.account(account).address
+        request: Any = {"from": sender, "to": w3.to_checksum_address(reader.address_of(call.contract))}
+        request |= {"data": "0x" + call.encode().hex(), "gas": GAS, "value": value}
+        sent.append((call, sender, w3.eth.send_transaction(request)))
+    network.chain.mine()
+    for call, sender, hash_ in sent:
+        if w3.eth.get_transaction_receipt(hash_)["status"] != 1:
+            reader.call(call, sender=sender)  # says why
+            raise AssertionError(f"{call.function} failed")
+
+
+def register(network: Network, accounts: Iterable[int]) -> None:
+    network.chain.rpc("evm_setAutomine", False)
+    calls = [(i, address(network, i)) for i in accounts]
+    send(network, [(i, Call("nodes", "register", (node, "/ip4/10.0.0.1/tcp/80/http")), BOND) for i, node in calls])
+
+
+def address(network: Network, account: int) -> str:
+    return network.chain.account(account).address.lower()
+
+
+def commit(network: Network, accounts: Iterable[int], round_: int) -> None:
+    """Policies for a round, in the round before it."""
+    network.mine_to_round(round_ - 1)
+    nodes = [(i, address(network, i)) for i in accounts]
+    send(network, [(i, Call("rounds", "commitPolicy", (node, round_, POLICY, 2)), 0) for i, node in nodes])
+
+
+def submit(network: Network, scores: dict[int, int], round_: int) -> dict[int, int]:
+    """Batches of these accounts with as many ones claimed; their indices."""
+    beacon, reader = begin(network, round_), network.reader()
+    calls = []
+    for account, score in scores.items():
+        root = bytes(30) + bytes([round_, account])
+        arguments = (address(network, account), round_, beacon, root, root, (1 << score) - 1)
+        calls.append((account, Call("rounds", "submit", arguments), 0))
+    send(network, calls)
+    found = {account: reader.batch_of(address(network, account), round_) for account in scores}
+    assert None not in found.values()
+    return {account: index for account, index in found.items() if index is not None}
+
+
+def begin(network: Network, round_: int) -> bytes:
+    """The round has begun, and its beacon is captured."""
+    network.mine_to_round(round_)
+    network.chain.mine()
+    send(network, [(0, Call("rounds", "poke"), 0)])
+    beacon = network.reader().beacon(round_)
+    assert beacon is not None
+    return beacon
+
+
+@dataclass
+class FakePool:
+    """Windows from the chain; findings from the test: PASS unless it says otherwise."""
+
+    auditor: Auditor
+    findings: dict[int, list[Outcome]] = field(default_factory=dict)  # by index
+    found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
+    looked: list[int] = field(default_factory=list)
+
+    def window(self, round_: int, stage: int) -> list[BatchInfo]:
+        return self.auditor.window(round_, stage)
+
+    def look(self, batches: Sequence[BatchInfo], report: RoundReport) -> list[Seen]:
+        self.looked += [batch.index for batch in batches]
+        return [Seen(batch, self.findings.get(batch.index, PASS), [], None) for batch in batches]
+
+    def proofs(self) -> list[tuple[BatchInfo, Proof]]:
+        return self.found
+
+
+class Voter:
+    """One node's votes, with an outbox and a ballot box of its own, which `restart` opens again."""
+
+    def __init__(self, network: Network, account: int, folder: Path) -> None:
+        self.network, self.account = network, account
+        self.folder = folder / str(account)
+        self.folder.mkdir()
+        self.node = address(network, account)
+        self.kept: list[bytes] = []
+        self.reader = network.reader()
+        self.audits = AuditsReader(self.reader)
+        unused: Any = None
+        auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node)
+        self.pool = FakePool(auditor)
+        self._open()
+
+    def _open(self) -> None:
+        key = self.network.chain.account(self.account)
+        self.outbox = Outbox(self.folder / "outbox.sqlite", self.reader, key, confirmations=2)
+        self.ballots = BallotBox(self.folder / "ballots.sqlite")
+
+    def close(self) -> None:
+        self.outbox.close()
+        self.ballots.close()
+
+    def restart(self) -> None:
+        self.close()
+        self._open()
+
+    def voting(self, round_: int) -> Voting:
+        pool: Any = self.pool
+        report = RoundReport(round=round_)
+        return Voting(self.reader, self.audits, self.outbox, self.ballots, self.node, pool, report, self.kept.append)
+
+    def play(self, round_: int) -> None:
+        """What is due, into the outbox and out of it; nothing is mined."""
+        self.voting(round_).play(round_)
+        self.outbox.pump()
+
+    def status(self, key: str) -> str:
+        return self.outbox.state(key).status
+
+    def problems(self) -> dict[str, str]:
+        """What the chain did not take, by key."""
+        keys = [row[0] for row in self.outbox._store._db.execute("SELECT key FROM entry")]
+        states = {key: self.outbox.state(key) for key in keys}
+        return {key: state.reason for key, state in states.items() if state.status in ("failed", "expired")}
+
+
+def play_round(network: Network, voters: Iterable[Voter], round_: int) -> None:
+    """A whole round: its beacon, everybody's duties, and their transactions mined."""
+    begin(network, round_)
+    voters = list(voters)
+    for voter in voters:
+        voter.play(round_)
+    settle_outboxes(network, voters)
+
+
+def settle_outboxes(network: Network, voters: Iterable[Voter]) -> None:
+    for _ in range(4):
+        network.chain.mine()
+        for voter in voters:
+            voter.outbox.pump()
+        if not any(voter.outbox.pending() for voter in voters):
+            return
+    raise AssertionError({voter.account: voter.outbox.pending() for voter in voters})
