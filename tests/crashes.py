@@ -189,7 +189,7 @@ class Crashes:
         manifest = reader.batch_at(index).manifest
         groups = BatchManifest.parse(self._block(manifest).read_bytes()).groups
         assert all(block_digest(self._block(digest).read_bytes()) == digest for digest in [manifest, *groups])
-        assert [report["round"] for report in node.rounds()] == list(range(round_ + 1))
+        assert [report["round"] for report in node.rounds()].count(round_) == 1
         latest = latest_checkpoint(node.home / "checkpoints", lambda _: None)
         assert latest is not None
         assert latest.round == round_

@@ -1,11 +1,13 @@
 """Nodes that vote on a real chain with findings that the test makes up: no batches' contents, no IPFS, no model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from networks import BOND, Network
+from anvil import anvil
+from networks import BOND, Network, deploy_on
 from sapo_client.auditing import Auditor
 from sapo_client.ballots import BallotBox
 from sapo_client.outbox import Outbox
@@ -73,6 +75,27 @@ def submit(network: Network, scores: dict[int, int], round_: int) -> dict[int, i
     found = {account: reader.batch_of(address(network, account), round_) for account in scores}
     assert None not in found.values()
     return {account: index for account, index in found.items() if index is not None}
+
+
+@contextmanager
+def network_with_batches(accounts: Sequence[int], round_: int) -> Iterator[Network]:
+    """Nodes with a batch each in the round; the account's number is the batch's score."""
+    with anvil() as chain:
+        made = deploy_on(chain)
+        register(made, accounts)
+        commit(made, accounts, round_)
+        submit(made, {account: account for account in accounts}, round_)
+        yield made
+        made.close()
+
+
+@contextmanager
+def set_back(network: Network) -> Iterator[Network]:
+    """Afterwards the chain is at the same block again."""
+    point = network.chain.rpc("evm_snapshot")
+    yield network
+    network.chain.rpc("anvil_dropAllTransactions")
+    assert network.chain.rpc("evm_revert", point)
 
 
 def begin(network: Network, round_: int) -> bytes:

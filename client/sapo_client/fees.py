@@ -1,4 +1,4 @@
-"""What a transaction may cost, and who used a nonce: the outbox's questions to the chain."""
+"""What a transaction may cost, why it failed, and who used a nonce: the outbox's questions to the chain."""
 
 from dataclasses import dataclass
 from typing import Any, Self, cast
@@ -9,7 +9,7 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainError
+from sapo_verifier.chain.errors import ChainError, explain
 from sapo_verifier.chain.reader import ChainReader
 
 GWEI = 10**9
@@ -51,6 +51,23 @@ def estimate_gas(w3: Web3, request: Any) -> int:
         # Not every RPC knows the pending block; if it is something else, it says so again.
         gas = w3.eth.estimate_gas(request, "latest")
     return gas * 5 // 4
+
+
+def succeeded(receipt: dict[str, Any]) -> bool:
+    return int(receipt["status"], 16) == 1
+
+
+def why_failed(w3: Web3, request: Any, gas: int, receipt: dict[str, Any]) -> tuple[str, bool]:
+    """Why a mined transaction failed: the chain does not keep the reason, so it is asked again. And whether the same
+    call may succeed now: a reorganization can put transactions into another order than that of the estimate.
+    """
+    if int(receipt["gasUsed"], 16) >= gas:
+        return "the transaction ran out of gas: the chain's state changed after the estimate", True
+    try:
+        w3.eth.call(request, int(receipt["blockNumber"], 16))
+    except (ContractLogicError, Web3RPCError) as error:
+        return explain(error), False
+    return "the contract refused when it was mined, and would not now: something else came before it in its block", True
 
 
 def taker_of_nonce(w3: Web3, address: str, nonce: int, low: int, high: int) -> bytes | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
-from sapo_client.fees import GWEI, Fees, base_fee, estimate_gas, taker_of_nonce
+from sapo_client.fees import GWEI, Fees, base_fee, estimate_gas, succeeded, taker_of_nonce, why_failed
 from sapo_client.outbox_store import Attempt, Entry, OutboxError, OutboxStore
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
@@ -186,8 +186,8 @@ class Outbox:
         for entry in entries:
             # A failed one of an older nonce was signed again, and says nothing any more.
             known = [(a, receipts[a.hash]) for a in attempts[entry.id] if a.hash in receipts]
-            counted = [a for a, receipt in known if _succeeded(receipt) or a.nonce == entry.nonce]
-            mined = max(counted, key=lambda a: _succeeded(receipts[a.hash]), default=None)
+            counted = [a for a, receipt in known if succeeded(receipt) or a.nonce == entry.nonce]
+            mined = max(counted, key=lambda a: succeeded(receipts[a.hash]), default=None)
             if mined is not None:
                 self._record_receipt(entry, mined, receipts[mined.hash], head)
             elif entry.status != "sent":
@@ -196,14 +196,13 @@ class Outbox:
 
     def _record_receipt(self, entry: Entry, mined: Attempt, receipt: dict[str, Any], head: int) -> None:
         block = int(receipt["blockNumber"], 16)
-        succeeded = _succeeded(receipt)
-        status: Status = "expired" if mined.empty else "mined" if succeeded else "failed"
+        status: Status = "expired" if mined.empty else "mined" if succeeded(receipt) else "failed"
         if (entry.hash, entry.block, entry.status) != (mined.hash, block, status):
             reason = ""
             if mined.empty:
                 reason = "its round ended while it waited; an empty transaction took its place"
-            elif not succeeded:
-                reason, again = self._why(entry, mined, receipt)
+            elif status == "failed":
+                reason, again = why_failed(self.reader.w3, self._request(entry), mined.gas, receipt)
                 if again and len(self._store.attempts([entry])[entry.id]) <= self.max_replacements:
                     log.warning("%s: %s; it is signed again", entry.key, reason)
                     self._store.update(entry, status="intent", reason=reason, nonce=None)
@@ -215,21 +214,6 @@ class Outbox:
     def _settle(self, entry: Entry, status: Status, reason: str, **columns: Any) -> None:
         log.log(logging.INFO if status == "mined" else logging.WARNING, "%s: %s %s", entry.key, status, reason)
         self._store.update(entry, status=status, reason=reason, **columns)
-
-    def _why(self, entry: Entry, mined: Attempt, receipt: dict[str, Any]) -> tuple[str, bool]:
-        """Why a mined transaction failed: the chain does not keep the reason, so it is asked again. And whether the
-        same call may succeed now: a reorganization can put transactions into another order than that of the estimate.
-        """
-        if int(receipt["gasUsed"], 16) >= mined.gas:
-            return "the transaction ran out of gas: the chain's state changed after the estimate", True
-        try:
-            self.reader.w3.eth.call(self._request(entry), int(receipt["blockNumber"], 16))
-        except (ContractLogicError, Web3RPCError) as error:
-            return explain(error), False
-        return (
-            "the contract refused when it was mined, and would not now: something else came before it in its block",
-            True,
-        )
 
     # -- in flight --
 
@@ -409,7 +393,3 @@ class Outbox:
             # For example "indexing in progress": not knowing is not the same as not there.
             raise ChainUnavailable(f"{error}; nothing is sent until it answers") from None
         return {a.hash: answer for a, answer in zip(attempts, found, strict=True) if answer is not None}
-
-
-def _succeeded(receipt: dict[str, Any]) -> bool:
-    return int(receipt["status"], 16) == 1

@@ -7,14 +7,12 @@ from crashes import MOMENTS, crashes
 TAKEN = [
     "the beacon's poke is sent",
     "a ballot is stored",
-    "the last block was put",
     "signed, not stored",
     "signed and stored, not sent",
     "trained, nothing saved",
     "its files are written, not renamed",
     "it has its name",
     "the commitment is stored",
-    "the round is reported",
 ]
 
 

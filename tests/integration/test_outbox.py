@@ -233,6 +233,32 @@ def test_a_transaction_that_fails_when_mined_fails_in_words(network: Network, op
         outbox.retry("commit/1")
 
 
+@pytest.mark.parametrize("enough_at_last", [True, False])
+def test_a_transaction_that_ran_out_of_gas_is_signed_again_a_few_times(
+    network: Network, open_outbox: Open, monkeypatch: pytest.MonkeyPatch, enough_at_last: bool
+) -> None:
+    """A reorganization can put transactions into another order, and a call then takes more than was estimated."""
+    outbox = open_outbox(max_replacements=2)
+    register(network, outbox)
+    estimates = [34_000, 34_000, 34_000]
+    if enough_at_last:
+        estimates[2:] = [200_000]
+    monkeypatch.setattr("sapo_client.outbox.estimate_gas", lambda *_: estimates.pop(0))
+    outbox.put("endpoint", ENDPOINT)
+    for _ in range(6):
+        outbox.pump()
+        network.chain.mine()
+    state = outbox.state("endpoint")
+    assert estimates == []
+    assert nonce(network, outbox) == 4
+    if enough_at_last:
+        assert (state.status, state.reason) == ("mined", "")
+        assert network.reader().node_of(outbox.address).endpoint == ENDPOINT.args[0]
+    else:
+        assert (state.status, "ran out of gas" in state.reason) == ("failed", True)
+    assert outbox.pending() == []
+
+
 def test_a_failed_call_can_be_tried_again(network: Network, open_outbox: Open) -> None:
     outbox = open_outbox()
     outbox.put("endpoint", ENDPOINT)

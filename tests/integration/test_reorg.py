@@ -158,7 +158,8 @@ def test_a_round_whose_commitment_is_lost_too_late_is_skipped_in_words(net: Swar
 def test_a_chain_that_is_replaced_by_an_empty_one_is_said_in_words(net: Swarm, now: int) -> None:
     """The last test: it takes the chain away."""
     node = net.nodes[0]
-    net.chain.process.kill()
+    net.chain.process.ask_to_stop()  # killed, npm's wrapper would leave Anvil itself behind
+    assert net.chain.process.wait_stopped(time.monotonic() + 15)
     with anvil(port=int(net.chain.url.rpartition(":")[2])):
         wait_until("the node says so", lambda: "reset" in node.status().get("trouble", ""), seconds=60)
         log = node.home / "node.log"

@@ -226,7 +226,7 @@ def test_a_node_trains_on_what_passed_and_counts(
 ) -> None:
     audit, _, report = auditor(honest, models, tmp_path / "pins")
     batch: Any = honest.facts
-    assert len(audit.groups(batch, [], policy, report)) == 1
+    assert len(audit.audit(batch, [], policy, report)[1]) == 1
     assert (report.external_checked, report.external_failed, report.failures) == (1, 0, [])
     assert report.bytes_weights == len(policy.weight_bytes())
     assert report.seconds_policy_check > 0
@@ -249,12 +249,12 @@ def test_a_node_does_not_train_on_what_did_not_pass(
         del made.blocks[weight_blocks(made)[0]]
     batch: Any = made.facts
     audit, _, report = auditor(made, models, tmp_path / "pins")
-    assert audit.groups(batch, [], policy, report) == []
+    assert audit.audit(batch, [], policy, report)[1] == []
     assert (report.external_checked, report.external_failed) == (0, 1)
     (sentence,) = report.failures
     assert ": policy " in sentence
     without, store, report = auditor(made, None, tmp_path / "other")
-    assert len(without.groups(batch, [], policy, report)) == 1
+    assert len(without.audit(batch, [], policy, report)[1]) == 1
     assert len(store.steps) == 3
     assert report.bytes_weights == report.seconds_policy_check == 0
 
@@ -267,7 +267,7 @@ def test_a_policy_of_a_base_that_is_not_here_is_not_trained_on(
     made = Made(replace(honest.world, spec=spec), honest.facts, honest.blocks)
     audit, _, report = auditor(made, models, tmp_path / "pins")
     batch: Any = made.facts
-    assert audit.groups(batch, [], policy, report) == []
+    assert audit.audit(batch, [], policy, report)[1] == []
     assert "text unknown" in report.failures[0]
 
 

@@ -86,8 +86,7 @@ def test_a_ballot_is_whole_or_not_there(written: Path, how: str) -> None:
     ballots.close()
 
 
-@pytest.mark.parametrize("pages", [1, 3])
-def test_a_database_that_lost_pages_itself_is_refused_in_words(tmp_path: Path, pages: int) -> None:
+def test_a_database_that_lost_a_page_itself_is_refused_in_words(tmp_path: Path) -> None:
     """It is written only where the journal is whole, so this takes a broken disk; nobody may find out in a round."""
     openers: dict[str, Callable[[Path], OutboxStore | PinBook | BallotBox]] = {
         "outbox": lambda path: OutboxStore(path, "me"),
@@ -105,7 +104,7 @@ def test_a_database_that_lost_pages_itself_is_refused_in_words(tmp_path: Path, p
             else:
                 made.put(Ballot(i, 1, 2, bytes(500), bytes(32)))
         made.close()
-        os.truncate(path, path.stat().st_size - pages * 4096)
+        os.truncate(path, path.stat().st_size - 4096)
         with pytest.raises((DatabaseBrokenError, OutboxError), match=r"cannot be read .*move it away"):
             open_(path)
         with pytest.raises((DatabaseBrokenError, OutboxError), match=r"cannot be read .*move it away"):

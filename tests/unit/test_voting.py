@@ -80,7 +80,7 @@ def test_reports_out_of_order_are_refused():
     findings = {1: outcomes("pass"), 2: outcomes("pass")}
     made = VerdictReport.parse(report(3, 1, VOTER, {1: 1, 2: 1}, findings)).to_json()
     for batches in (made["batches"][::-1], made["batches"][:1] * 2, []):
-        with pytest.raises((ObjectError, ValueError), match="order|at least 1"):
+        with pytest.raises((ObjectError, ValueError), match=r"order|at least 1"):
             VerdictReport.model_validate(made | {"batches": batches})
 
 

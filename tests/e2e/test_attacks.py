@@ -1,0 +1,114 @@
+"""The devnet with attackers, as a person runs it: cheating does not pay, honest work does, and the sums add up."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devnet_run import start_devnet
+from processes import users_of
+from sapo_verifier.networks import ETHER
+
+HONEST, ROUNDS = 4, 2
+ATTACKS = ("solver", "copier", "withholder", "lazy")
+SECONDS = 280.0
+PENALTY = ETHER // 20  # of a wrong verdict, in the pocket spec
+
+
+@dataclass
+class Played:
+    status: int
+    output: str
+    summary: dict[str, Any]
+
+    def of(self, name: str) -> dict[str, Any]:
+        return dict(self.summary["accounts"][name])
+
+    def honest(self) -> list[dict[str, Any]]:
+        return [self.of(f"node{i}") for i in range(HONEST)]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory, pocket: Path) -> Played:
+    folder = tmp_path_factory.mktemp("attacks")
+    options = ["--nodes", str(HONEST), "--rounds", str(ROUNDS), "--i", "1", "--j", "2", "--policy", str(pocket)]
+    process = start_devnet(folder, *options, "--attack", ",".join(ATTACKS))
+    try:
+        status = process.wait(timeout=SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+    output = (folder / "out.log").read_text()
+    assert not users_of(folder), "processes were left behind"
+    assert (folder / "data" / "summary.json").exists(), output
+    return Played(status, output, json.loads((folder / "data" / "summary.json").read_text()))
+
+
+def test_the_run_finds_nothing_wrong_and_no_sum_is_off(played: Played) -> None:
+    assert played.summary["failures"] == []
+    assert played.status == 0, played.output
+    assert "sums that are off: 0" in played.output
+
+
+def test_every_honest_node_has_its_bond_its_batches_and_tokens(played: Played) -> None:
+    for account in played.honest():
+        assert account["batches"] == {"accepted": ROUNDS}, account
+        assert int(account["bond"]) == int(account["bonded"]) == ETHER
+        assert (int(account["fined"]), int(account["slashed"]), account["debts"]) == (0, 0, {})
+        assert int(account["tokens"]) == int(account["producer"]) + int(account["auditor"]) > 0
+        assert int(account["coins"]) >= 0
+
+
+def test_the_solver_is_rejected_by_the_policy_check_and_slashed(played: Played) -> None:
+    solver = played.of("solver")
+    assert solver["checks"].keys() == {"policy"}
+    assert solver["debts"]["rejected batch"] == 1
+    assert_lost_everything(solver)
+
+
+def test_the_copier_is_proven_false(played: Played) -> None:
+    copier = played.of("copier")
+    assert copier["debts"]["proven false"] == 1
+    assert copier["batches"]["proven false"] == 1
+    assert_lost_everything(copier)
+    provers = [account for account in played.honest() if int(account["received"]) >= ETHER // 4]
+    assert len(provers) == 1, "a quarter of the bond is the prover's"
+
+
+def assert_lost_everything(account: dict[str, Any]) -> None:
+    assert int(account["slashed"]) == -int(account["coins"]) == ETHER
+    assert (int(account["bond"]), int(account["tokens"])) == (0, 0)
+    assert "accepted" not in account["batches"]
+
+
+def test_the_withholder_works_for_nothing(played: Played) -> None:
+    withholder = played.of("withholder")
+    assert withholder["batches"] == {"void": ROUNDS}
+    assert withholder["checks"].keys() == {"available"}
+    assert int(withholder["tokens"]) == int(withholder["coins"]) == 0
+    assert int(withholder["gas"]) > 0
+    assert int(withholder["bond"]) == ETHER, "what one can fetch differs: nobody is punished for it"
+
+
+def test_the_lazy_auditor_pays_for_every_accept_of_what_was_false(played: Played) -> None:
+    lazy = played.of("lazy")
+    wrong = lazy["debts"]["wrong verdict"]
+    assert wrong >= 2, "on the solver's batch in both stages, if not on the copier's too"
+    assert int(lazy["coins"]) == -wrong * PENALTY
+    assert int(lazy["auditor"]) < min(int(account["auditor"]) for account in played.honest())
+
+
+def test_what_attackers_lost_is_what_honest_nodes_won_and_what_was_burned(played: Played) -> None:
+    accounts = [played.of(name) for name in [*ATTACKS, *(f"node{i}" for i in range(HONEST))]]
+    assert -sum(int(account["coins"]) for account in accounts) == int(played.summary["burned"]) > ETHER
+
+
+def test_every_batch_is_accounted_for(played: Played) -> None:
+    ends = played.summary["ends"]
+    assert len(ends) == len({end["index"] for end in ends})
+    assert {(end["node"], end["round"]) for end in ends} >= {
+        (f"node{i}", round_) for i in range(HONEST) for round_ in range(1, ROUNDS + 1)
+    }
+    assert {end["state"] for end in ends if end["node"].startswith("node")} == {"accepted"}

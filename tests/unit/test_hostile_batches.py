@@ -1,0 +1,147 @@
+"""Every false batch of tests/hostile, and the check that stops it: no chain, a tiny policy."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hostile import content, policies
+from hostile.attacks import CLASSES
+from hostile.names import ATTACKS
+from hostile.node import HostileNode
+from policy_batches import CHAIN, NODE, ROUND, ROUNDS, World, world
+from sapo_client.policy import Policy, Published
+from sapo_client.publish import Batch, Dealt, make_batch
+from sapo_verifier import protocol
+from sapo_verifier.checks import check_batch
+from sapo_verifier.evidence import Audit, Found, Outcome
+from sapo_verifier.model import policy_model
+from sapo_verifier.proofs import find_proof
+from sapo_verifier.tasks import TaskWorker
+
+SLOTS = 2
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with TaskWorker() as worker:
+        yield world(tmp_path_factory.mktemp("base") / "tiny", worker)
+
+
+@dataclass
+class Own:
+    """What an attack looks at of its node."""
+
+    spec: Any
+    policy: Policy
+    worker: TaskWorker
+
+    def honest(self, dealt: Dealt) -> Batch:
+        return make_batch(self.spec, dealt, self.policy, self.worker)
+
+
+def dealt(policy: bytes, round_: int = ROUND) -> Dealt:
+    return Dealt(CHAIN, ROUNDS, round_, NODE, protocol.H("a test's beacon", round_), policy, SLOTS)
+
+
+def judged(net: World, facts: Dealt, batch: Batch, published: Published) -> tuple[Outcome, bool]:
+    """The last outcome, and whether a fault can be proven on chain."""
+    weights = dict(zip(_digests(published), published.blocks, strict=True))
+    blocks: dict[bytes, Found] = {**batch.blocks, facts.policy: published.manifest, **weights}
+    at = facts.facts(batch.manifest, batch.root, batch.claim)
+    audit = Audit(at, net.spec, blocks, net.worker, net.bases.tokenizer, policy_model(net.bases))
+    last = check_batch(audit)[-1]
+    return last, last.check not in ("schema", "available") and find_proof(audit) is not None
+
+
+def _digests(published: Published) -> list[bytes]:
+    from sapo_verifier.cid import block_digest
+
+    return [block_digest(block) for block in published.blocks]
+
+
+def node(attack: type[HostileNode], policy: Policy) -> Any:
+    """Without the rest of a node: `make` and `committed` do not look at it."""
+    made = attack.__new__(attack)
+    made._parts = SimpleNamespace(policy=policy)  # type: ignore[assignment]
+    return made
+
+
+def test_an_honest_batch_passes_and_nothing_can_be_proven(net: World) -> None:
+    own = Own(net.spec, net.policy(), net.worker)
+    published = own.policy.publish()
+    facts = dealt(published.digest)
+    outcome, provable = judged(net, facts, own.honest(facts), published)
+    assert (outcome.check, outcome.status, provable) == ("policy", "pass", False), outcome
+
+
+@pytest.mark.parametrize(
+    ("attack", "check", "provable"),
+    [
+        (content.Solver, "policy", False),
+        (content.Forger, "sampling", True),
+        (content.FalseReward, "reward", False),
+        (content.MadeUpIntervals, "policy", False),
+        (content.EarlyStop, "ending", False),
+        (content.Filler, "ending", False),
+        (content.BestOfN, "policy", False),
+        (content.WrongRoot, "tree", False),
+        (content.SchemaBomber, "schema", False),
+    ],
+)
+def test_a_false_batch_is_stopped_by(net: World, attack: type[HostileNode], check: str, provable: bool) -> None:
+    own = Own(net.spec, net.policy(), net.worker)
+    published = own.policy.publish()
+    facts = dealt(published.digest)
+    batch = node(attack, own.policy).make(own, facts)
+    outcome, proven = judged(net, facts, batch, published)
+    assert (outcome.check, outcome.status) == (check, "fail"), outcome
+    assert proven is provable
+
+
+def test_the_solver_would_be_paid_for_everything_without_the_policy_check(net: World) -> None:
+    own = Own(net.spec, net.policy(), net.worker)
+    published = own.policy.publish()
+    facts = dealt(published.digest)
+    batch = node(content.Solver, own.policy).make(own, facts)
+    assert batch.claim.bit_count() >= SLOTS * net.spec.group_size // 2
+    blocks = {**batch.blocks, facts.policy: published.manifest}
+    audit = Audit(
+        facts.facts(batch.manifest, batch.root, batch.claim), net.spec, blocks, net.worker, net.bases.tokenizer
+    )
+    assert check_batch(audit)[-1].status == "unknown", "every check but the last passes"
+
+
+def test_a_batch_that_is_submitted_again_answers_other_tasks_and_is_provable(net: World) -> None:
+    own = Own(net.spec, net.policy(), net.worker)
+    published = own.policy.publish()
+    hostile = node(content.Replayer, own.policy)
+    first, second = dealt(published.digest, ROUND), dealt(published.digest, ROUND + 1)
+    assert judged(net, first, hostile.make(own, first), published)[0].status == "pass"
+    outcome, provable = judged(net, second, hostile.make(own, second), published)
+    assert (outcome.check, outcome.status, provable) == ("task", "fail", True), outcome
+
+
+@pytest.mark.parametrize(
+    ("attack", "check"),
+    [
+        (policies.WrongPolicy, "policy"),
+        (policies.StalePolicy, "policy"),
+        (policies.UnrunnableBase, "binding"),
+        (policies.UnloadableWeights, "policy"),
+    ],
+)
+def test_a_false_policy_is_stopped_by(net: World, attack: type[HostileNode], check: str) -> None:
+    own = Own(net.spec, net.policy(), net.worker)
+    hostile = node(attack, own.policy)
+    published = hostile.committed(own.policy.publish())
+    facts = dealt(published.digest)
+    outcome, provable = judged(net, facts, hostile.make(own, facts), published)
+    assert (outcome.check, outcome.status, provable) == (check, "fail", False), outcome
+
+
+def test_every_attack_has_a_class_and_a_limit(tmp_path: Path) -> None:
+    assert CLASSES.keys() == ATTACKS.keys()

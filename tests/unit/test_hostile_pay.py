@@ -1,0 +1,78 @@
+"""The devnet's pay table and its judgement, from accounts made by hand."""
+
+from typing import Any
+
+from sapo_devnet.accounts import Account, Books
+from sapo_devnet.attacks import GROUPS, document
+from sapo_devnet.pay import ETHER, failures, pay_table
+
+from hostile.names import ATTACKS
+
+
+def account(name: str = "node0", attack: str | None = None, **values: Any) -> Account:
+    honest: dict[str, Any] = {"batches": {"accepted": 2}, "bond": ETHER, "auditor": 5, "claimed": 5, "tokens": 5}
+    return Account(name, "0x" + "11" * 20, attack, **(honest | values))
+
+
+def said(*accounts: Account, errors: tuple[str, ...] = ()) -> list[str]:
+    return list(failures(Books(list(accounts), [], 0, list(errors)), {"solver": 0, "replayer": 1}))
+
+
+def test_nothing_is_wrong_with_honest_nodes_that_earned_and_attackers_that_did_not() -> None:
+    assert said(account(), account("solver", "solver", batches={"rejected": 1, "void": 1}, slashed=ETHER)) == []
+
+
+def test_an_honest_node_may_not_be_harmed() -> None:
+    assert "were rejected" in said(account(batches={"rejected": 1}))[0]
+    assert "were rejected" in said(account(batches={"proven false": 1}))[0]
+    assert "was slashed" in said(account(slashed=1))[0]
+    assert "was fined: missed reveal" in said(account(fined=1, debts={"missed reveal": 1}))[0]
+    assert "earned nothing" in said(account(auditor=0, claimed=0))[0]
+    assert "has not got" in said(account(claimed=4))[0]
+
+
+def test_a_false_batch_may_not_be_paid() -> None:
+    assert "solver was paid" in said(account("solver", "solver"))[0]
+    assert said(account("replayer", "replayer", batches={"accepted": 1})) == []
+    assert "replayer was paid" in said(account("replayer", "replayer"))[0]
+    assert said(account("lazy", "lazy")) == [], "its batches are honest"
+
+
+def test_a_sum_that_is_off_is_a_failure() -> None:
+    assert said(account(), errors=("bonds …",)) == ["bonds …"]
+
+
+def test_coins_are_what_was_won_less_what_was_lost() -> None:
+    made = account(received=7, fined=2, slashed=3, dispute_bonds=10, disputes_returned=4)
+    assert made.coins == 7 - 2 - 3 - 10 + 4
+    assert made.to_json()["coins"] == str(made.coins)
+
+
+def test_the_table_says_why() -> None:
+    table = pay_table([account(), account("solver", "solver", checks={"policy": 4}, debts={"rejected batch": 1})])
+    head, honest, solver = table.splitlines()
+    assert head.split()[:2] == ["node", "batches"]
+    assert honest.startswith("node0")
+    assert "policy ×4; rejected batch ×1" in solver
+
+
+def test_the_document_has_a_row_per_attack_and_seed_and_says_what_went_wrong() -> None:
+    solver = account("solver", "solver", batches={"rejected": 1}, slashed=ETHER, auditor=0)
+    run = {
+        "seed": 3,
+        "group": ("solver",),
+        "status": 1,
+        "failures": ["the sky fell"],
+        "burned": str(ETHER),
+        "accounts": {made.name: made.to_json() for made in (account(), solver)},
+    }
+    text = document([run, {"seed": 4, "group": ("solver",), "status": 1}])
+    assert "| solver | 3 | 1 rejected |" in text
+    assert "-1.000" in text
+    assert "the sky fell" in text
+    assert "exit 1" in text
+
+
+def test_the_command_plays_every_attack_once() -> None:
+    played = [attack for group in GROUPS for attack in group]
+    assert sorted(played) == sorted(ATTACKS)
