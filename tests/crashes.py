@@ -28,7 +28,7 @@ from swarm import SECONDS, Swarm, sapo, swarm
 
 RUNNER = ROOT / "tests" / "crash_runner.py"
 FIRST = 4  # the round of the first crash: by then there are batches to audit, votes to reveal, and old checkpoints
-PRESSED = 60.0  # seconds until a moment must have come
+OWN, EXTERNAL = 2, 2  # I and J of both nodes
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ MOMENTS = [
     Moment("its own checks passed", "sapo_client.own_batch.check_own", "after"),
     Moment("its blocks are noted", "sapo_client.pins.PinBook.keep", "after"),
     Moment("the first block was put", "sapo_verifier.ipfs.BlockStore.put", "after"),
-    Moment("the last block was put", "sapo_verifier.ipfs.BlockStore.put", "after", call=3),
+    Moment("the last block was put", "sapo_verifier.ipfs.BlockStore.put", "after", call=2 * OWN + 1),
     Moment("the submission is to be stored", f"{OUTBOX}.put", holds="'submit/"),
     Moment("the submission is stored", f"{OUTBOX}.put", "after", holds="'submit/"),
     Moment("the submission is to be signed", f"{OUTBOX}._sign", holds="'submit/"),
@@ -101,7 +101,7 @@ MOMENTS = [
     Moment("the round is reported", "sapo_client.report.RoundReport.append_to", "after"),
     Moment("the status is to be renamed", "pathlib.Path.replace", holds="status.tmp", call=4),
     Moment("the home is locked", "sapo_client.home._locks", "after", start=True),
-    Moment("the key is to be read", "sapo_client.keystore.load", start=True),
+    Moment("the key is to be read", "sapo_verifier.keystore.load", start=True),
     Moment("the outbox is open", f"{STORE}._open", "after", start=True),
     Moment("registration was looked up", "sapo_client.start.ensure_registered", "after", start=True),
     Moment("a checkpoint was loaded", f"{CHECKPOINT}.Checkpoint.restore", "after", start=True),
@@ -252,7 +252,9 @@ class Crashes:
         assert reports[0]["skipped"] == ""
         assert reports[0]["training"], "the report has no training in it"
         assert reports[0]["training"] == latest.state["report"]["training"]
-        assert reports[0]["external_used"] == latest.state["report"]["external_used"]
+        for name in ("external_used", "external_missing"):
+            assert reports[0][name] == latest.state["report"][name]
+        assert reports[0]["external_used"] + reports[0]["external_missing"] == EXTERNAL
         assert "Traceback" not in (node.home / "node.log").read_text()
 
     def check_all(self) -> None:
@@ -286,4 +288,5 @@ def _signed(node: DevnetNode) -> int:
 def crashes(folder: Path, policy: Path) -> Iterator[Crashes]:
     """Stops everything that it started."""
     with swarm(folder, policy) as net:
-        yield Crashes(net, net.add(), net.add())
+        victim, other = (net.add(own_groups=OWN, external_groups=EXTERNAL) for _ in range(2))
+        yield Crashes(net, victim, other)

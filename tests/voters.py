@@ -142,9 +142,9 @@ class Voter:
         unused: Any = None
         auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node)
         self.pool = FakePool(auditor)
-        self._open()
+        self.open()
 
-    def _open(self) -> None:
+    def open(self) -> None:
         key = self.network.chain.account(self.account)
         self.outbox = Outbox(self.folder / "outbox.sqlite", self.reader, key, confirmations=2)
         self.ballots = BallotBox(self.folder / "ballots.sqlite")
@@ -155,7 +155,7 @@ class Voter:
 
     def restart(self) -> None:
         self.close()
-        self._open()
+        self.open()
 
     def voting(self, round_: int) -> Voting:
         pool: Any = self.pool

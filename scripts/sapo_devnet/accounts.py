@@ -64,9 +64,7 @@ class Account:
     def to_json(self) -> dict[str, Any]:
         """Amounts as text: they do not fit other readers' numbers."""
         values = asdict(self) | {"coins": self.coins}
-        return {
-            key: str(value) if isinstance(value, int) and value >= 2**53 else value for key, value in values.items()
-        }
+        return {key: str(value) if key in AMOUNTS else value for key, value in values.items()}
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,10 @@ TAKEN = [
 ]
 
 
-def test_a_node_that_is_killed_in_every_round_loses_none_and_does_nothing_twice(
-    tmp_path: Path, random_policy: Path
-) -> None:
+def test_a_node_that_is_killed_in_every_round_loses_none_and_does_nothing_twice(tmp_path: Path, pocket: Path) -> None:
     by_words = {moment.words: moment for moment in MOMENTS}
     moments = [by_words[words] for words in TAKEN]
-    with crashes(tmp_path, random_policy) as run:
+    with crashes(tmp_path, pocket) as run:
         run.ready(moments[0])
         assert len(list(run.play(moments))) == len(moments)
         run.check_all()

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 from sapo_devnet.nodes import DevnetNode
+from sapo_devnet.pocket import pocket_policy
 
-from anvil import anvil
+from anvil import ROOT, anvil
 from processes import wait_until
 from sapo_verifier.chain.events import pages
 from sapo_verifier.chain.reader import BatchInfo
 from swarm import Swarm, sapo, swarm
-from tiny_policy import tiny_folder
 
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Swarm]:
     """Two nodes that audit and learn from each other; the tests play on with them, one after the other."""
     folder = tmp_path_factory.mktemp("reorg")
-    with swarm(folder, tiny_folder(folder / "policy")) as made:
-        made.add()
-        made.add()
+    with swarm(folder, pocket_policy(ROOT, steps=60)) as made:  # right now and then, so that training changes it
+        made.add(own_groups=2)
+        made.add(own_groups=2)
         for node in made.nodes:
             node.start()
         made.begin()
@@ -60,6 +60,12 @@ def mined_in(node: DevnetNode, key: str) -> int:
 def batch(net: Swarm, node: DevnetNode, round_: int) -> BatchInfo | None:
     index = net.reader.batch_of(node.address, round_)
     return None if index is None else net.reader.batch_at(index)
+
+
+def policies(net: Swarm, node: DevnetNode, round_: int) -> int:
+    """How many there are among those committed for the round and for the next one."""
+    committed = [net.reader.policy_of(node.address, r) for r in (round_, round_ + 1)]
+    return len({policy.digest for policy in committed if policy})
 
 
 def report_of(node: DevnetNode, round_: int) -> dict[str, Any]:
@@ -97,6 +103,13 @@ def test_batches_that_another_history_has_under_an_index_are_looked_at_anew(net:
 
 def test_a_beacon_that_changes_makes_the_round_be_generated_anew(net: Swarm, now: int) -> None:
     """Both have trained since: the weights that were committed for the round are those of an older checkpoint."""
+    for _ in range(6):
+        if all(policies(net, node, now) == 2 for node in net.nodes):
+            break
+        now += 1
+        net.play_to(now)
+        net.serve_until(f"round {now} is played", lambda now=now: all(node.done(now) for node in net.nodes))
+    assert any(policies(net, node, now) == 2 for node in net.nodes), "nobody has learned anything"
     beacon = net.reader.beacon(now)
     before = [batch(net, node, now) for node in net.nodes]
     trained = [report_of(node, now)["training"] for node in net.nodes]

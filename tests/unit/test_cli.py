@@ -19,7 +19,10 @@ from sapo_verifier.chain.deployment import Contracts, Deployment
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "transformers", "web3", "aiohttp", "reasoning_gym", "numpy", "eth_account")
 MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"], "deploy": ["scripts/deploy"]}
-HELP = ("sapo", "sapo init", "sapo run", "sapo status", "sapo ipfs", "sapo-verify", "sapo-verify batch", "deploy")
+HELP = (
+    "sapo", "sapo init", "sapo run", "sapo status", "sapo claim", "sapo ipfs",
+    "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round", "deploy",
+)  # fmt: skip
 MOST_SECONDS = 0.5
 
 
@@ -152,7 +155,7 @@ def test_init_names_what_cannot_be(
     assert not (home / "keystore.json").exists()
 
 
-@pytest.mark.parametrize("command", ["run", "status"])
+@pytest.mark.parametrize("command", ["run", "status", "claim"])
 def test_a_folder_that_is_no_home(tmp_path: Path, command: str) -> None:
     done = _python(*MODULES["sapo"], command, "--home", str(tmp_path))
     assert done.returncode == 1
@@ -178,7 +181,8 @@ def test_a_node_without_torch_says_what_to_install(tmp_path: Path, deployment: P
 
 
 def test_wrong_usage_is_exit_status_2() -> None:
-    for words in (["sapo"], ["sapo", "fly"], ["sapo-verify"], ["sapo-verify", "batch"], ["deploy"]):
+    unusable = (["sapo-verify", "prove", "-1"], ["sapo-verify", "round", "1.5"], ["sapo", "claim", "--since", "x"])
+    for words in (["sapo"], ["sapo", "fly"], ["sapo-verify"], ["sapo-verify", "batch"], ["deploy"], *unusable):
         done = _python(*MODULES[words[0]], *words[1:])
         assert done.returncode == 2
         assert "usage:" in done.stderr

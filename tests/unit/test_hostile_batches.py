@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from hostile import content, policies
 from hostile.attacks import CLASSES
@@ -17,6 +17,7 @@ from sapo_client.policy import Policy, Published
 from sapo_client.publish import Batch, Dealt, make_batch
 from sapo_verifier import protocol
 from sapo_verifier.checks import check_batch
+from sapo_verifier.cid import block_digest
 from sapo_verifier.evidence import Audit, Found, Outcome
 from sapo_verifier.model import policy_model
 from sapo_verifier.proofs import find_proof
@@ -27,8 +28,11 @@ SLOTS = 2
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # with tiny models two are slower
     with TaskWorker() as worker:
         yield world(tmp_path_factory.mktemp("base") / "tiny", worker)
+    torch.set_num_threads(before)
 
 
 @dataclass
@@ -58,8 +62,6 @@ def judged(net: World, facts: Dealt, batch: Batch, published: Published) -> tupl
 
 
 def _digests(published: Published) -> list[bytes]:
-    from sapo_verifier.cid import block_digest
-
     return [block_digest(block) for block in published.blocks]
 
 
@@ -143,5 +145,5 @@ def test_a_false_policy_is_stopped_by(net: World, attack: type[HostileNode], che
     assert (outcome.check, outcome.status, provable) == (check, "fail", False), outcome
 
 
-def test_every_attack_has_a_class_and_a_limit(tmp_path: Path) -> None:
+def test_every_attack_has_a_class_and_a_limit() -> None:
     assert CLASSES.keys() == ATTACKS.keys()

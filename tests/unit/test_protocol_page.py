@@ -16,11 +16,13 @@ from vectors import VECTORS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
-MODULES = ("bases", "canonical", "checks", "cid", "intervals", "objects", "protocol", "spec", "tasks")
+MODULES = ("bases", "canonical", "checks", "cid", "intervals", "objects", "proofs", "protocol", "spec", "tasks")
 CONTRACTS = {
     "Protocol": ROOT / "contracts" / "src" / "libraries" / "Protocol.sol",
     "Nodes": ROOT / "contracts" / "src" / "Nodes.sol",
     "Rounds": ROOT / "contracts" / "src" / "Rounds.sol",
+    "Audits": ROOT / "contracts" / "src" / "Audits.sol",
+    "Rewards": ROOT / "contracts" / "src" / "Rewards.sol",
 }
 BLOCKS = re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SHOWN = [

@@ -1,0 +1,69 @@
+"""The weights of a committed digest: those at hand, the base's, or those of a checkpoint, and afterwards the latest."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from sapo_client.checkpoint import save_checkpoint
+from sapo_client.committed import PUBLISHED, committed_weights
+from sapo_client.policy import Policy, Published
+from sapo_client.sapo import TrainConfig, make_optimizer
+from tiny_policy import tiny_policy
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    return tiny_policy(tmp_path / "base")
+
+
+def changed(policy: Policy, folder: Path, round_: int) -> Published:
+    """Other weights, published and saved as the checkpoint of that round."""
+    with torch.no_grad():
+        next(iter(policy.parameters())).add_(1.0 + round_)
+    policy.untouched = False
+    published = policy.publish()
+    state = {PUBLISHED: "0x" + published.digest.hex()}
+    save_checkpoint(folder, policy, make_optimizer(policy, TrainConfig()), round_=round_, state=state)
+    return published
+
+
+def test_they_are_there_while_the_block_lasts(tmp_path: Path, policy: Policy) -> None:
+    folder = tmp_path / "checkpoints"
+    base = policy.publish()
+    first = changed(policy, folder, 1)
+    latest = changed(policy, folder, 2)
+    for wanted in (base, first, latest):
+        with committed_weights(policy, latest, wanted.digest, folder) as found:
+            assert found == wanted
+            assert policy.publish() == wanted
+            assert policy.untouched == (wanted == base)
+        assert policy.publish() == latest
+        assert not policy.untouched
+
+
+def test_they_go_back_when_the_block_fails(tmp_path: Path, policy: Policy) -> None:
+    folder = tmp_path / "checkpoints"
+    first = changed(policy, folder, 1)
+    latest = changed(policy, folder, 2)
+    with pytest.raises(KeyError), committed_weights(policy, latest, first.digest, folder):
+        raise KeyError
+    assert policy.publish() == latest
+
+
+def test_a_digest_that_nothing_has_is_none(tmp_path: Path, policy: Policy) -> None:
+    folder = tmp_path / "checkpoints"
+    first = changed(policy, folder, 1)
+    latest = changed(policy, folder, 2)
+    with committed_weights(policy, latest, bytes(32), folder) as found:
+        assert found is None
+    (folder / "round-00000001" / "weights.safetensors").write_bytes(b"")
+    with committed_weights(policy, latest, first.digest, folder) as found:
+        assert found is None
+    assert policy.publish() == latest
+
+
+def test_a_base_that_was_never_trained_is_at_hand(tmp_path: Path, policy: Policy) -> None:
+    latest = policy.publish()
+    with committed_weights(policy, latest, policy.published_base().digest, tmp_path / "none") as found:
+        assert found == latest
