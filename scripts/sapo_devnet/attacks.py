@@ -30,7 +30,6 @@ six more rounds make everything final. Written by `./scripts/attacks`, which fai
 or slashed or earned nothing, if a false batch was paid, or if a sum on chain is off by a wei.
 
 {notes}
-
 """
 NOTES = """On the devnet `min_rejects` is 3, so that four honest nodes can reject what no proof reaches, and two liars
 can slash nobody; with fewer nodes such a batch ends void, unpaid and unpunished. A network of hundreds asks for 8

@@ -1,6 +1,4 @@
-"""A late registrant: once it knows what a round's window would be, it grinds an address that is dealt its victim first."""
-
-from collections.abc import Iterator
+"""A late registrant: knowing the beacon that deals windows, it grinds an address that is dealt its victim first."""
 
 import pytest
 from eth_account import Account
@@ -17,13 +15,13 @@ HASH = bytes(31) + b"\1"
 
 
 @pytest.fixture
-def judged(network: Network) -> Iterator[Network]:
+def judged(network: Network) -> Network:
     """In the round in which the batches of `ROUND`, one of each account 1 … 3, are dealt to voters."""
     register(network, (1, 2, 3))
     commit(network, (1, 2, 3), ROUND)
     submit(network, {1: 1, 2: 1, 3: 1}, ROUND)
     begin(network, ROUND + 1)
-    yield network
+    return network
 
 
 def test_an_address_that_was_ground_for_a_window_has_no_vote_on_it(judged: Network) -> None:

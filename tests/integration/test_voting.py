@@ -82,9 +82,6 @@ def count(network: Network, voter: Voter) -> int:
     return network.chain.w3.eth.get_transaction_count(network.chain.w3.to_checksum_address(voter.node))
 
 
-# --- what everybody does ---------------------------------------------------------------------------------------------
-
-
 def test_honest_voters_are_paid_to_the_wei(network: Network, voters: dict[int, Voter]) -> None:
     play(network, voters, range(R + 1, R + 7))
     audits = voters[1].audits
@@ -179,9 +176,6 @@ def test_batches_that_nobody_votes_on_end_void(network: Network, voters: dict[in
         assert voter.audits.payouts_of(voter.node, [R])[0].amount == 0
 
 
-# --- stage 2 ---------------------------------------------------------------------------------------------------------
-
-
 def test_stage_2_rejects_what_one_voter_finds_false(network: Network, voters: dict[int, Voter]) -> None:
     """A reject in stage 1 disputes by itself; all look again, and find it, too."""
     find(voters, 1, {2: FAIL})
@@ -242,9 +236,6 @@ def test_a_frivolous_dispute_is_burned(network: Network, voters: dict[int, Voter
     assert network.reader().balance("0x" + "00" * 20) - burned >= BOND // 20
 
 
-# --- crashes ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_crash_between_commit_and_reveal(network: Network, voters: dict[int, Voter]) -> None:
     play(network, voters, range(R + 1, R + 2))
     voters[3].restart()
@@ -294,9 +285,6 @@ def test_what_was_not_committed_is_not_revealed(network: Network, voters: dict[i
     assert voters[3].kept == []
     assert voters[3].status(f"verdicts/{R}/1") == "expired"
     assert voters[3].audits.is_settled(voters[3].node)
-
-
-# --- debts and pay ---------------------------------------------------------------------------------------------------
 
 
 def test_own_debts_are_settled_and_the_bond_topped_up(network: Network, voters: dict[int, Voter]) -> None:
@@ -354,9 +342,6 @@ def test_pay_of_rounds_in_which_the_node_was_away(network: Network, voters: dict
     (pay,) = voters[4].audits.payouts_of(voters[4].node, [R])
     assert pay.claimed
     assert tokens(voters[4]) == pay.amount > 0
-
-
-# --- any word --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))

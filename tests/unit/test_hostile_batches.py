@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +13,10 @@ from hostile.attacks import CLASSES
 from hostile.names import ATTACKS
 from hostile.node import HostileNode
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, World, world
+from sapo_client.node import Node
 from sapo_client.policy import Policy, Published
 from sapo_client.publish import Batch, Dealt, make_batch
+from sapo_client.voting import Voting
 from sapo_verifier import protocol
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
@@ -24,6 +26,7 @@ from sapo_verifier.proofs import find_proof
 from sapo_verifier.tasks import TaskWorker
 
 SLOTS = 2
+STEPS = {"_resume", "_audit", "_drop_old_blocks"}  # of Node, that some attack exchanges
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +150,13 @@ def test_a_false_policy_is_stopped_by(net: World, attack: type[HostileNode], che
 
 def test_every_attack_has_a_class_and_a_limit() -> None:
     assert CLASSES.keys() == ATTACKS.keys()
+
+
+def test_what_attackers_exchange_is_still_a_step_of_the_client() -> None:
+    for attack in CLASSES.values():
+        own = {name for made in attack.__mro__ if made.__module__.startswith("hostile.") for name in vars(made)}
+        assert own & STEPS <= vars(Node).keys()
+        for voting in attack.voting.__mro__:
+            if voting.__module__.startswith("hostile."):
+                methods = {name for name, value in vars(voting).items() if isinstance(value, FunctionType)}
+                assert methods <= vars(Voting).keys(), f"{voting.__name__} overrides what is not there"
