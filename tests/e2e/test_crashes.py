@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from crashes import MOMENTS, crashes
+
+pytestmark = pytest.mark.timeout(600)  # each start takes seconds of imports, many on a busy machine
 
 TAKEN = [
     "the beacon's poke is sent",
