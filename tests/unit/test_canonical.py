@@ -15,14 +15,14 @@ documents = st.recursive(
 )
 
 
-@given(documents)
+def levels(value):
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(levels, inner), default=0)
+
+
+@given(documents.filter(lambda document: levels(document) <= canonical.MAX_DEPTH))
 def test_what_is_written_reads_back(document):
-    try:
-        data = canonical.encode(document)
-    except ObjectError as error:  # the strategy may nest deeper than eight
-        assert "levels deep" in str(error)
-    else:
-        assert canonical.decode(data) == document
+    assert canonical.decode(canonical.encode(document)) == document
 
 
 @pytest.mark.parametrize(
