@@ -18,7 +18,13 @@ import torch
 
 from sapo_client.loss import LossInputs, LossOutputs, grpo_loss, token_log_probs
 from sapo_client.policy import Policy
+from sapo_verifier.errors import SapoError
 from sapo_verifier.model.forward import Passage, micro_batches
+
+
+class GradientError(SapoError):
+    """An update that would destroy the policy; the weights are as they were."""
+
 
 External = Literal["truncated", "as-own", "drop-negatives"]
 
@@ -221,7 +227,7 @@ def train_step(
             outputs.append(output)
         grad_norm = float(torch.nn.utils.clip_grad_norm_(policy.parameters(), config.max_grad_norm))
         if not math.isfinite(grad_norm):
-            raise FloatingPointError("the gradient is not finite; lower the learning rate and resume from a checkpoint")
+            raise GradientError("the gradient is not finite; lower learning_rate and resume from a checkpoint")
         optimizer.step()
         policy.untouched = False
     return StepStats(

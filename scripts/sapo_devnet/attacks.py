@@ -31,13 +31,13 @@ or slashed or earned nothing, if a false batch was paid, or if a sum on chain is
 
 {notes}
 """
-NOTES = """On the devnet `min_rejects` is 3, so that four honest nodes can reject what no proof reaches, and two liars
-can slash nobody; with fewer nodes such a batch ends void, unpaid and unpunished. A network of hundreds asks for 8
-(docs/protocol.md). Attackers vote as honest nodes do unless the attack is about votes, but denounce nobody: a bounty
-would hide what the attack costs.
+NOTES = """On the devnet `min_rejects` is 3: three honest nodes reject what no proof reaches, if they are two thirds of who
+reveals a verdict on it, and two liars can slash nobody. With fewer such a batch ends void, unpaid and unpunished. A
+network of hundreds asks for 8 (docs/protocol.md). Attackers vote as honest nodes do unless the attack is about votes,
+but denounce nobody: a bounty would hide what the attack costs.
 
-Keys and block hashes are new in every run, so a seed names a run and does not repeat it. The late registrant, who grinds
-an address for a victim's draw, is stopped by the contract: `tests/integration/test_hostile_late.py`."""
+Keys and block hashes are new in every run, so a seed names a run and does not repeat it. The late registrant, who
+grinds an address for a victim's draw, is stopped by the contract: `tests/integration/test_hostile_late.py`."""
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from sapo_client.loss import token_log_probs
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy import Policy
 from sapo_client.sapo import (
+    GradientError,
     Group,
     Sample,
     StepStats,
@@ -270,5 +271,5 @@ def test_the_gradient_norm_is_bounded(policy: Policy) -> None:
 def test_a_gradient_that_is_not_finite_stops_the_update(policy: Policy) -> None:
     with torch.no_grad():
         policy.parameters()[-1].fill_(float("nan"))
-    with pytest.raises(FloatingPointError, match="learning rate"):
+    with pytest.raises(GradientError, match="learning_rate"):
         step(policy, [group([1, 0, 0, 0])])
