@@ -31,7 +31,8 @@ or slashed or earned nothing, if a false batch was paid, or if a sum on chain is
 
 {notes}
 """
-NOTES = """On the devnet `min_rejects` is 3: three honest nodes reject what no proof reaches, if they are two thirds of who
+NOTES = """\
+On the devnet `min_rejects` is 3: three honest nodes reject what no proof reaches, if they are two thirds of who
 reveals a verdict on it, and two liars can slash nobody. With fewer such a batch ends void, unpaid and unpunished. A
 network of hundreds asks for 8 (docs/protocol.md). Attackers vote as honest nodes do unless the attack is about votes,
 but denounce nobody: a bounty would hide what the attack costs.
