@@ -31,7 +31,7 @@ def draft(worker):
 
 
 RECORD = Record(5, 0, 2**64 - 1)
-MISSING = object()
+MISSING = Ellipsis  # prints the same in every process, unlike object()
 
 
 def changed(document, **changes):
