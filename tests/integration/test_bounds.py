@@ -38,8 +38,9 @@ def test_traffic_of_a_node_is_flat_in_the_number_of_nodes(made: Publishers, tmp_
     draws, slots = made.network.spec.chain.draws, 3
     assert few.batches == many.batches == draws
     assert few.groups == many.groups == draws * slots, "everything passed its checks"
-    assert 1 / MOST_GROWTH < many.block_bytes / few.block_bytes < MOST_GROWTH
-    assert 1 / MOST_GROWTH < many.rpc_bytes / few.rpc_bytes < MOST_GROWTH
+    # Completions differ in length, so fewer bytes prove nothing; half of them would mean that something is not counted.
+    assert 1 / 2 < many.block_bytes / few.block_bytes < MOST_GROWTH
+    assert 1 / 2 < many.rpc_bytes / few.rpc_bytes < MOST_GROWTH
     assert (many.rpc_requests, many.rpc_calls) == (few.rpc_requests, few.rpc_calls)
 
 
