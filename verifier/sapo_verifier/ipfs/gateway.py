@@ -135,7 +135,7 @@ def _connect(endpoint: Endpoint, watchdog: "_Watchdog") -> socket.socket:
             return raw
         try:
             return _tls_context().wrap_socket(raw, server_hostname=endpoint.host)
-        except BaseException:
+        except BaseException:  # whatever ends it, Ctrl-C too: the socket is ours until it is handed out
             raw.close()
             raise
     raise failure or OSError("no address")

@@ -179,7 +179,7 @@ class TaskWorker:
         os.set_blocking(self._process.stdin.fileno(), False)
         try:
             self._versions = self._receive(time.monotonic() + START_SECONDS)
-        except BaseException:
+        except BaseException:  # whatever ends it, Ctrl-C too: no half-started child stays behind
             self._kill()
             raise
 
