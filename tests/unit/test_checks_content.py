@@ -14,32 +14,11 @@ from batches import (
     honest,
     text_of,
     tokens_of,
-    write_tokenizer,
 )
-from sapo_verifier.bases import BaseMissingError, Tokenizer
+from sapo_verifier.bases import BaseMissingError
 from sapo_verifier.checks import check_batch
 from sapo_verifier.objects import Record
-from sapo_verifier.tasks import TaskWorker, deal, extract
-
-
-@pytest.fixture(scope="module")
-def worker():
-    with TaskWorker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    write_tokenizer(folder)
-    made = Tokenizer(folder)
-    return lambda _: made
-
-
-@pytest.fixture
-def draft(worker):
-    return honest(worker)
-
+from sapo_verifier.tasks import deal, extract
 
 WRONG = (0, 1)  # slot and completion that earn nothing and end by themselves
 RIGHT = (0, 0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from batches import GROUP, LIMIT, SLOTS, assert_stopped, honest, write_tokenizer
+from batches import GROUP, LIMIT, SLOTS, assert_stopped
 from sapo_verifier import checks
 from sapo_verifier.bases import BaseMissingError, Tokenizer
 from sapo_verifier.checks import CHECKS, check_batch
@@ -14,25 +14,6 @@ from sapo_verifier.ipfs import BlockCorrupt, BlockTooLarge, BlockUnavailable, St
 from sapo_verifier.tasks import TaskError, TaskWorker
 
 NAMES = ["manifest", "policy", "group 0", "group 2", "records 0", "records 2"]
-
-
-@pytest.fixture(scope="module")
-def worker():
-    with TaskWorker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    write_tokenizer(folder)
-    made = Tokenizer(folder)
-    return lambda _: made
-
-
-@pytest.fixture
-def draft(worker):
-    return honest(worker)
 
 
 def statuses(audit):

@@ -8,27 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batches import honest, loose_json, write_tokenizer
+from batches import honest, loose_json
 from mutations import StandIn, meaning, mutate
-from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import CHECKS, check_batch
-from sapo_verifier.tasks import TaskWorker
 
 MUTATIONS = 600
-
-
-@pytest.fixture(scope="module")
-def worker():
-    with TaskWorker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    write_tokenizer(folder)
-    made = Tokenizer(folder)
-    return lambda _: made
 
 
 def test_no_mutation_raises_and_what_is_accepted_says_the_same(worker, tokenizer):

@@ -17,35 +17,12 @@ from batches import (
     honest,
     sample,
     tokens_of,
-    write_tokenizer,
     written,
 )
 from sapo_verifier import protocol
-from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import batch_root, check_batch
 from sapo_verifier.cid import block_digest
 from sapo_verifier.objects import Record
-from sapo_verifier.tasks import TaskWorker
-
-
-@pytest.fixture(scope="module")
-def worker():
-    with TaskWorker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    write_tokenizer(folder)
-    made = Tokenizer(folder)
-    return lambda _: made
-
-
-@pytest.fixture
-def draft(worker):
-    return honest(worker)
-
 
 # --- tree ------------------------------------------------------------------------------------------------------------
 

@@ -5,30 +5,8 @@ import struct
 
 import pytest
 
-from batches import GROUP, LIMIT, assert_stopped, honest, loose_json, write_tokenizer
-from sapo_verifier.bases import Tokenizer
+from batches import GROUP, LIMIT, assert_stopped, loose_json
 from sapo_verifier.objects import Record, encode_records
-from sapo_verifier.tasks import TaskWorker
-
-
-@pytest.fixture(scope="module")
-def worker():
-    with TaskWorker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    write_tokenizer(folder)
-    made = Tokenizer(folder)
-    return lambda _: made
-
-
-@pytest.fixture
-def draft(worker):
-    return honest(worker)
-
 
 RECORD = Record(5, 0, 2**64 - 1)
 MISSING = Ellipsis  # prints the same in every process, unlike object()

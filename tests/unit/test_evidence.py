@@ -5,36 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from batches import GROUP, LIMIT, SLOTS, SPEC, assert_stopped, honest, loose_json, write_tokenizer
+from batches import GROUP, LIMIT, SLOTS, SPEC, assert_stopped, loose_json
 from sapo_verifier import checks
-from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import check_batch
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.evidence import BLOCK_LIMIT, Audit, facts_of, fetch_batch, records_limit
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable
 from sapo_verifier.objects import GroupBlock
-from sapo_verifier.tasks import TaskWorker
 
 PEERS = ["/ip4/127.0.0.1/tcp/1/http", "/ip4/127.0.0.1/tcp/2/http"]
-
-
-@pytest.fixture(scope="module")
-def worker():
-    with TaskWorker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    write_tokenizer(folder)
-    made = Tokenizer(folder)
-    return lambda _: made
-
-
-@pytest.fixture
-def draft(worker):
-    return honest(worker)
 
 
 class Shelf:
