@@ -57,8 +57,9 @@ def build_pocket(
     right_format: float = RIGHT_FORMAT,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Write the pocket policy as a Hugging Face folder; takes minutes, or seconds with 300 steps (and knows less).
+    """Write the pocket policy as a Hugging Face folder; takes minutes, or seconds with 150 steps (and knows less).
 
+    right_format: how often the mixture that it is trained on last has the format that is rewarded.
     Equal arguments give equal bytes on one kind of machine; more threads are seldom faster, and give other bytes.
     """
     import torch
@@ -206,8 +207,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS, help="steps on right answers (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default: %(default)s)")
+    parser.add_argument(
+        "--right-format",
+        type=float,
+        default=RIGHT_FORMAT,
+        metavar="SHARE",
+        help="of the rewarded format in the last steps: how often the policy is right at first (default: %(default)s)",
+    )
     arguments = parser.parse_args(argv)
-    build_pocket(arguments.folder, arguments.seed, steps=arguments.steps, threads=arguments.threads)
+    build_pocket(
+        arguments.folder,
+        arguments.seed,
+        steps=arguments.steps,
+        threads=arguments.threads,
+        right_format=arguments.right_format,
+    )
     return 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sapo_devnet.pay import ETHER
+from sapo_devnet.pocket import QUICK_STEPS
 
 ROOT = Path(__file__).resolve().parents[2]
 HONEST, ROUNDS = 5, 2
@@ -45,7 +46,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/attacks", description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="(%(default)s)")
     parser.add_argument("--only", help="only groups with this attack; docs/attacks.md stays as it is")
-    parser.add_argument("--pocket-steps", type=int, default=60, help="of the quick pocket policy (%(default)s)")
+    parser.add_argument(
+        "--pocket-steps", type=int, default=QUICK_STEPS, help="of the quick pocket policy (%(default)s)"
+    )
     options = parser.parse_args()
     groups = [group for group in GROUPS if options.only is None or options.only in group]
     found: list[dict[str, Any]] = []

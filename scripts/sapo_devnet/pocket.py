@@ -14,9 +14,22 @@ SOURCES = (
 )
 
 
-def pocket_policy(root: Path, *, steps: int | None = None) -> Path:
-    """The folder of the pocket policy; built in a few minutes if it is not there yet. steps: a quick, worse one."""
-    made_of = hashlib.sha256(f"{steps} {version('reasoning-gym')} {version('torch')}".encode())
+QUICK_STEPS = 150  # seconds to build
+QUICK_FORMAT = 0.9  # knows little, but says it in the right format: some rewards in every round, on any machine
+
+
+def pocket_policy(root: Path, *, steps: int | None = None, right_format: float | None = None) -> Path:
+    """The folder of the pocket policy; built in a few minutes if it is not there yet.
+
+    steps: a quick, worse one. right_format: see `sapo_client.pocket`; None: its default, or QUICK_FORMAT with `steps`.
+    """
+    options = ["--seed", "0"]
+    if steps is not None:
+        options += ["--steps", str(steps)]
+        right_format = QUICK_FORMAT if right_format is None else right_format
+    if right_format is not None:
+        options += ["--right-format", str(right_format)]
+    made_of = hashlib.sha256(f"{options} {version('reasoning-gym')} {version('torch')}".encode())
     for source in sorted(
         [*SOURCES, *(str(p.relative_to(root)) for p in (root / "client/sapo_client").glob("pocket_*"))]
     ):
@@ -26,7 +39,6 @@ def pocket_policy(root: Path, *, steps: int | None = None) -> Path:
         print("building the pocket policy (once, a few minutes) …", flush=True)
         aside = folder.with_suffix(".building")
         shutil.rmtree(aside, ignore_errors=True)
-        command = [sys.executable, "-m", "sapo_client.pocket", str(aside), "--seed", "0"]
-        subprocess.run(command + (["--steps", str(steps)] if steps else []), check=True)
+        subprocess.run([sys.executable, "-m", "sapo_client.pocket", str(aside), *options], check=True)
         aside.rename(folder)
     return folder

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from sapo_devnet.pocket import pocket_policy
+from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
 
 from anvil import ROOT
 from crashes import MOMENTS, Moment, crashes
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = Path(name)
         print("| moment | round | seconds until the round was done |\n|---|---|---|", flush=True)
         try:
-            with crashes(folder, pocket_policy(ROOT, steps=60)) as run:
+            with crashes(folder, pocket_policy(ROOT, steps=QUICK_STEPS)) as run:
                 run.ready(moments[0])
                 for crash in run.play(moments):
                     print(f"| {_row(crash.moment)} | {crash.round} | {crash.seconds:.1f} |", flush=True)

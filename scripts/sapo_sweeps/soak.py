@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sapo_devnet.__main__ import Devnet
 from sapo_devnet.__main__ import _parser as devnet_parser
+from sapo_devnet.pocket import QUICK_STEPS
 from sapo_devnet.processes import Process
 
 from sapo_sweeps.tally import resident
@@ -183,7 +184,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
     parser.add_argument("--rounds", type=int, default=200, metavar="N", help="(%(default)s)")
     parser.add_argument("--nodes", type=int, default=2, metavar="N", help="(%(default)s)")
-    parser.add_argument("--pocket-steps", type=int, default=200, metavar="N", help="of a quick policy (%(default)s)")
+    parser.add_argument(
+        "--pocket-steps", type=int, default=QUICK_STEPS, metavar="N", help="of a quick policy (%(default)s)"
+    )
     parser.add_argument("--limit", type=float, default=50.0, metavar="KIB", help="of memory a round (%(default)s)")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="keep logs, homes and samples there")
     return parser

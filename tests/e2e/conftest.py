@@ -5,21 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sapo_devnet.pocket import pocket_policy
+from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
 
 from anvil import ROOT
 from devnet_run import KILL_ROUND, KILLED, NODES, ROUNDS, STOP_SECONDS, Run, start_devnet
 from processes import descendants, remaining, users_of, wait_until
 from tiny_policy import tiny_folder
 
-POCKET_STEPS = 60  # a policy that is right now and then
 START_SECONDS = 280.0
 
 
 @pytest.fixture(scope="session")
 def pocket() -> Path:
-    """A quick pocket policy, kept between runs."""
-    return pocket_policy(ROOT, steps=POCKET_STEPS)
+    """A quick pocket policy, right in about an eighth of its answers; kept between runs."""
+    return pocket_policy(ROOT, steps=QUICK_STEPS)
 
 
 @pytest.fixture(scope="session")
