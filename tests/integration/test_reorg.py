@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sapo_devnet.nodes import DevnetNode
-from sapo_devnet.pocket import pocket_policy
+from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
 
 from anvil import ROOT, anvil
 from processes import wait_until
@@ -25,7 +25,7 @@ from swarm import Swarm, sapo, swarm
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Swarm]:
     """Two nodes that audit and learn from each other; the tests play on with them, one after the other."""
     folder = tmp_path_factory.mktemp("reorg")
-    with swarm(folder, pocket_policy(ROOT, steps=60)) as made:  # right now and then, so that training changes it
+    with swarm(folder, pocket_policy(ROOT, steps=QUICK_STEPS)) as made:  # so that training changes it
         made.add(own_groups=2)
         made.add(own_groups=2)
         for node in made.nodes:
