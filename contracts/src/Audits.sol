@@ -5,7 +5,6 @@ import {IAudits} from "./interfaces/IAudits.sol";
 import {INodes} from "./interfaces/INodes.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {FraudProofs} from "./libraries/FraudProofs.sol";
-import {Lanes} from "./libraries/Lanes.sol";
 import {Protocol} from "./libraries/Protocol.sol";
 import {Tallies, Tally} from "./libraries/Tallies.sol";
 import {AuditsBase} from "./AuditsBase.sol";
@@ -15,7 +14,6 @@ import {Windows} from "./libraries/Windows.sol";
 /// @dev The only loops are over one voter's window and over the six rounds in which a node can have a batch that is
 /// not final.
 contract Audits is AuditsBase {
-    using Lanes for uint256;
     using Windows for IRounds.Window;
 
     constructor(IRounds rounds, Terms memory terms_) AuditsBase(rounds, terms_) {}
@@ -28,19 +26,15 @@ contract Audits is AuditsBase {
         (INodes.State state, bool isFull) = _checkCaller(voter);
         if (state != INodes.State.Registered || !isFull) revert IRounds.NodeNotActive(voter);
         if (hash == 0) revert ZeroCommitment(voter, round, stage);
-        (uint256 current, uint256 others, bool hasOwn) = ROUNDS.deal(voter, round);
+        (uint256 current, uint256 others, bool hasOwn) = ROUNDS.promiseVerdicts(voter, round, stage);
         _checkRound(round, due, current);
         if (others == 0 || (stage == 2 && !_holdsDisputed(voter, round))) {
             revert EmptyWindow(voter, round, stage);
         }
         // Who has a batch in the round was registered then.
         if (!hasOwn) _checkRegisteredBy(voter, round);
-        uint256 account = _accounts[voter];
-        if (_hasOverdueReveal(account, current)) revert IRounds.NodeNotSettled(voter);
-        if (account.has(stage, round)) revert VerdictsAlreadyCommitted(voter, round, stage);
 
-        _accounts[voter] = account.mark(stage, round);
-        _ballots[voter][_key(round, stage)] = uint256(hash);
+        _storeCommitment(voter, round, stage, hash);
         emit VerdictsCommitted(voter, round, stage, hash);
     }
 
@@ -53,26 +47,23 @@ contract Audits is AuditsBase {
         bytes32 report,
         bytes32 salt
     ) external {
-        _checkRound(round, _dealtIn(stage) + 1, ROUNDS.currentRound());
-        (INodes.State state,) = _checkCaller(voter);
-        if (!_isBonded(state)) revert IRounds.NodeNotBonded(voter);
-        uint256 account = _accounts[voter];
-        if (!account.has(stage, round)) revert NothingToReveal(voter, round, stage);
-        IRounds.Window memory window = ROUNDS.windowOf(voter, round, stage);
-        uint256 key = _key(round, stage);
+        uint256 due = _dealtIn(stage) + 1;
+        (uint256 current, bool waited, IRounds.Window memory window) =
+            ROUNDS.redeemVerdicts(voter, round, stage);
+        _checkRound(round, due, current);
+        _checkBonded(voter);
+        if (!waited) revert NothingToReveal(voter, round, stage);
         {
             bytes32 given =
                 Protocol.verdictsHash(window.beacon, window.acc, voter, stage, verdicts, report, salt);
-            if (uint256(given) != _ballots[voter][key]) {
-                revert WrongReveal(bytes32(_ballots[voter][key]), given);
-            }
+            bytes32 committed = _commitmentOf(voter, round, stage);
+            if (given != committed) revert WrongReveal(committed, given);
         }
         if (window.size < 128 && verdicts >> (2 * window.size) != 0) {
             revert VerdictsTooLong(verdicts, window.size);
         }
 
-        _accounts[voter] = account.unmark(stage, round);
-        _ballots[voter][key] = verdicts;
+        _changeBallot(voter, round, stage, verdicts);
         emit VerdictsRevealed(voter, round, stage, window.start, verdicts, report);
         _count(window, round, stage, verdicts);
     }
@@ -85,7 +76,7 @@ contract Audits is AuditsBase {
         uint256 current = ROUNDS.currentRound();
         _checkRound(round, 3, current);
         if (msg.value != DISPUTE_BOND) revert WrongDisputeBond(msg.value, DISPUTE_BOND);
-        Tally tally = _tallies[index];
+        Tally tally = _tallyOf(index);
         State state = _stateOf(tally, round, current);
         if (state != State.Standing) revert NotDisputable(index, state);
         _disputers[index] = msg.sender;
@@ -98,9 +89,9 @@ contract Audits is AuditsBase {
         address disputer = _disputers[index];
         if (disputer == address(0)) revert NoDispute(index);
         uint256 round = ROUNDS.batchAt(index).round;
-        _checkFinal(round);
+        _checkFinal(round, ROUNDS.currentRound());
         delete _disputers[index];
-        Tally tally = _tallies[index];
+        Tally tally = _tallyOf(index);
         (Tallies.Outcome outcome,,) = tally.outcome(_least());
         bool paidBack = outcome == Tallies.Outcome.Rejected || outcome == Tallies.Outcome.ProvenFalse
             || (outcome == Tallies.Outcome.Void
@@ -120,9 +111,9 @@ contract Audits is AuditsBase {
         FraudProofs.Chunk calldata chunk,
         uint256 position
     ) external {
-        (IRounds.Batch memory batch, FraudProofs.Facts memory facts) = _open(index);
+        (IRounds.Provable memory batch, FraudProofs.Facts memory facts) = _open(index);
         bytes32 key = Protocol.streamKey(
-            ROUNDS.beacon(batch.round), batch.policy, batch.node, leaf.i / GROUP_SIZE, leaf.i % GROUP_SIZE
+            batch.beacon, batch.policy, batch.node, leaf.i / GROUP_SIZE, leaf.i % GROUP_SIZE
         );
         FraudProofs.requireFalseRecord(facts, leaf, chunk, position, key);
         _provenFalse(index, batch, Fault.Record);
@@ -130,7 +121,7 @@ contract Audits is AuditsBase {
 
     /// @inheritdoc IAudits
     function proveLength(uint256 index, FraudProofs.Leaf calldata leaf) external {
-        (IRounds.Batch memory batch, FraudProofs.Facts memory facts) = _open(index);
+        (IRounds.Provable memory batch, FraudProofs.Facts memory facts) = _open(index);
         FraudProofs.requireFalseLength(facts, leaf);
         _provenFalse(index, batch, Fault.Length);
     }
@@ -139,14 +130,14 @@ contract Audits is AuditsBase {
     function proveChunk(uint256 index, FraudProofs.Leaf calldata leaf, FraudProofs.Chunk calldata chunk)
         external
     {
-        (IRounds.Batch memory batch, FraudProofs.Facts memory facts) = _open(index);
+        (IRounds.Provable memory batch, FraudProofs.Facts memory facts) = _open(index);
         FraudProofs.requireFalseChunk(facts, leaf, chunk);
         _provenFalse(index, batch, Fault.Chunk);
     }
 
     /// @inheritdoc IAudits
     function provePad(uint256 index, uint256 position, bytes32 word, bytes32[] calldata path) external {
-        (IRounds.Batch memory batch, FraudProofs.Facts memory facts) = _open(index);
+        (IRounds.Provable memory batch, FraudProofs.Facts memory facts) = _open(index);
         FraudProofs.requireFalsePad(facts, position, word, path);
         _provenFalse(index, batch, Fault.Pad);
     }
@@ -155,11 +146,10 @@ contract Audits is AuditsBase {
 
     /// @inheritdoc IAudits
     function settle(address node, uint256 round, uint256 index) external {
-        uint256 current = ROUNDS.currentRound();
-        (uint256 debts, uint256 fees) = _settleCommitments(node, round, current);
-        bool rejected;
+        (uint256 current, uint256 debts, uint256 fees) = _settlePromises(node, round);
+        bool rejected = false;
         if (_isFinal(round, current) && _isIn(index, round)) {
-            Tally tally = _tallies[index];
+            Tally tally = _tallyOf(index);
             for (uint8 stage = 1; stage <= 2; ++stage) {
                 if (!_takeWrongVerdict(node, round, stage, index, tally)) continue;
                 ++debts;
@@ -181,14 +171,7 @@ contract Audits is AuditsBase {
 
     /// @inheritdoc IAudits
     function settled(address node) external view returns (bool) {
-        uint256 account = _accounts[node];
-        (uint256 current, uint256 last, uint256 missed) = ROUNDS.missedOf(node);
-        if (_hasOverdueReveal(account, current)) return false;
-        for (uint256 i = 0; missed != 0; ++i) {
-            if (missed & 1 == 1 && !account.has(SETTLED_MISSES, last - i)) return false;
-            missed >>= 1;
-        }
-        return true;
+        return ROUNDS.isSettled(node);
     }
 
     // ---- views
@@ -202,7 +185,7 @@ contract Audits is AuditsBase {
     function outcomeOf(uint256 index) external view returns (BatchOutcome memory fare) {
         uint256 round = ROUNDS.batchAt(index).round;
         uint256 current = ROUNDS.currentRound();
-        Tally tally = _tallies[index];
+        Tally tally = _tallyOf(index);
         fare.state = _stateOf(tally, round, current);
         (fare.outcome,,) = tally.outcome(_least());
         fare.isFinal = _isFinal(round, current) || tally.isClosed();
@@ -215,11 +198,11 @@ contract Audits is AuditsBase {
     /// @inheritdoc IAudits
     function verdictsOf(address voter, uint256 round, uint8 stage) external view returns (Verdicts memory) {
         _dealtIn(stage);
-        uint256 word = _ballots[voter][_key(round, stage)];
-        if (word == 0) return Verdicts(Ballot.None, 0, 0);
-        return _accounts[voter].has(stage, round)
-            ? Verdicts(Ballot.Committed, bytes32(word), 0)
-            : Verdicts(Ballot.Revealed, 0, word);
+        if (ROUNDS.isPromised(voter, round, stage)) {
+            return Verdicts(Ballot.Committed, _commitmentOf(voter, round, stage), 0);
+        }
+        uint256 word = _revealedOf(voter, round, stage);
+        return Verdicts(word == 0 ? Ballot.None : Ballot.Revealed, 0, word);
     }
 
     /// @inheritdoc IAudits
@@ -230,13 +213,14 @@ contract Audits is AuditsBase {
 
     /// @inheritdoc IAudits
     function partOf(address node, uint256 round) external view returns (uint256 score, uint256 verdicts) {
-        _checkFinal(round);
-        (bool exists, uint256 index) = ROUNDS.batchOf(node, round);
-        if (!exists) return (0, 0);
-        (Tallies.Outcome outcome,,) = _tallies[index].outcome(_least());
-        if (outcome != Tallies.Outcome.Accepted) return (0, 0);
-        score = ROUNDS.scoreOf(index);
-        verdicts = _countRight(node, round, 1) + _countRight(node, round, 2);
+        (, score, verdicts) = _partOf(node, round, _totals[round].hasStage2);
+    }
+
+    /// @inheritdoc IAudits
+    function payableTo(address node, uint256 round) external view returns (Payable memory due) {
+        Totals memory totals = _totals[round];
+        (due.scoreTotal, due.paidVerdicts) = (totals.score, totals.paid);
+        (due.isSettled, due.score, due.verdicts) = _partOf(node, round, totals.hasStage2);
     }
 
     // ---- inside: votes
@@ -245,17 +229,23 @@ contract Audits is AuditsBase {
     function _count(IRounds.Window memory window, uint256 round, uint8 stage, uint256 verdicts) private {
         Totals memory totals = _totals[round];
         Tallies.Least memory least = _least();
+        uint256 position = window.start;
+        uint256 index;
         bool payable_ = window.own != window.count;
-        for (uint256 j = 0; j < window.size; ++j) {
-            uint256 index = window.indexAt(j);
-            uint256 verdict = (verdicts >> (2 * j)) & 3;
-            Tally tally = _tallies[index];
-            if (stage == 2 && !tally.inStage2(least)) {
-                if (verdict != 0) revert NotInStage2(index, verdict);
-                continue;
+        for (uint256 end = window.size; end != 0;) {
+            unchecked {
+                --end;
             }
-            _change(index, round, tally, tally.counted(stage, verdict, payable_), totals);
+            (index, position) = window.step(position);
+            Tally tally = stage == 1 ? _lowerOf(index) : _tallyOf(index, least);
+            if (stage == 2 && !tally.inStage2(least)) {
+                if (verdicts & 3 != 0) revert NotInStage2(index, verdicts & 3);
+            } else {
+                _change(index, round, tally, tally.counted(stage, verdicts & 3, payable_), totals, least);
+            }
+            verdicts >>= 2;
         }
+        if (stage == 2) totals.hasStage2 = true;
         _totals[round] = totals;
     }
 
@@ -263,8 +253,11 @@ contract Audits is AuditsBase {
     function _holdsDisputed(address voter, uint256 round) private view returns (bool) {
         IRounds.Window memory window = ROUNDS.windowOf(voter, round, 2);
         Tallies.Least memory least = _least();
-        for (uint256 j = 0; j < window.size; ++j) {
-            if (_tallies[window.indexAt(j)].inStage2(least)) return true;
+        uint256 position = window.start;
+        uint256 index;
+        for (uint256 left = window.size; left != 0; --left) {
+            (index, position) = window.step(position);
+            if (_tallyOf(index, least).inStage2(least)) return true;
         }
         return false;
     }
@@ -285,18 +278,43 @@ contract Audits is AuditsBase {
         });
     }
 
-    /// @dev How many verdicts of a stage are paid: right ones, about batches that this stage decided.
-    function _countRight(address voter, uint256 round, uint8 stage) private view returns (uint256 right) {
-        uint256 verdicts = _revealedOf(voter, round, stage);
-        if (verdicts == 0) return 0;
-        IRounds.Window memory window = ROUNDS.windowOf(voter, round, stage);
+    /// @dev What a node is paid for, if the round is final.
+    function _partOf(address node, uint256 round, bool hasStage2)
+        private
+        view
+        returns (bool isSettled, uint256 score, uint256 verdicts)
+    {
+        uint256 current;
+        IRounds.Window memory window;
+        (current, isSettled, score, window) = ROUNDS.seatOf(node, round);
+        _checkFinal(round, current);
+        if (window.count == 0) return (isSettled, 0, 0);
         Tallies.Least memory least = _least();
-        for (uint256 j = 0; verdicts != 0; ++j) {
+        (Tallies.Outcome outcome,) = _outcomeOf(window.first + window.own, least);
+        if (outcome != Tallies.Outcome.Accepted) return (isSettled, 0, 0);
+        verdicts = _countRight(window, _revealedOf(node, round, 1), 1, least);
+        if (!hasStage2) return (isSettled, score, verdicts);
+        uint256 ballot = _revealedOf(node, round, 2);
+        if (ballot != 0) verdicts += _countRight(ROUNDS.windowOf(node, round, 2), ballot, 2, least);
+    }
+
+    /// @dev How many verdicts of a stage are paid: right ones, about batches that this stage decided.
+    function _countRight(
+        IRounds.Window memory window,
+        uint256 verdicts,
+        uint256 stage,
+        Tallies.Least memory least
+    ) private view returns (uint256 right) {
+        uint256 position = window.start;
+        uint256 index;
+        for (; verdicts != 0; verdicts >>= 2) {
+            (index, position) = window.step(position);
             uint256 verdict = verdicts & 3;
-            verdicts >>= 2;
             if (verdict != Tallies.ACCEPT && verdict != Tallies.REJECT) continue;
-            (Tallies.Outcome outcome,, uint256 lastStage) = _tallies[window.indexAt(j)].outcome(least);
-            if (lastStage == stage && Tallies.rightVerdict(outcome) == verdict) ++right;
+            (Tallies.Outcome outcome, uint256 lastStage) = _outcomeOf(index, least);
+            unchecked {
+                if (lastStage == stage && Tallies.rightVerdict(outcome) == verdict) ++right;
+            }
         }
     }
 
@@ -306,20 +324,19 @@ contract Audits is AuditsBase {
     function _open(uint256 index)
         private
         view
-        returns (IRounds.Batch memory batch, FraudProofs.Facts memory facts)
+        returns (IRounds.Provable memory batch, FraudProofs.Facts memory facts)
     {
-        batch = ROUNDS.batchAt(index);
-        uint256 current = ROUNDS.currentRound();
-        Tally tally = _tallies[index];
-        if (tally.isClosed() || _isFinal(batch.round, current)) {
-            revert BatchIsClosed(index, _stateOf(tally, batch.round, current));
+        batch = ROUNDS.provableAt(index);
+        Tally tally = _tallyOf(index);
+        if (tally.isClosed() || _isFinal(batch.round, batch.current)) {
+            revert BatchIsClosed(index, _stateOf(tally, batch.round, batch.current));
         }
         facts = FraudProofs.Facts(batch.root, batch.slots * GROUP_SIZE, MAX_NEW_TOKENS);
     }
 
-    function _provenFalse(uint256 index, IRounds.Batch memory batch, Fault fault) private {
-        uint256 current = ROUNDS.currentRound();
-        Tally tally = _tallies[index];
+    function _provenFalse(uint256 index, IRounds.Provable memory batch, Fault fault) private {
+        uint256 current = batch.current;
+        Tally tally = _tallyOf(index);
         emit NodeProvenFalse(batch.node, batch.round, index, msg.sender, fault);
         _changeOne(index, batch.round, tally, tally.closed(true, _isBeforeStage2(batch.round, current)));
         _slash(batch.node, current, payable(msg.sender), PROVERS_SHARE);
@@ -327,27 +344,24 @@ contract Audits is AuditsBase {
 
     // ---- inside: debts
 
-    function _settleCommitments(address node, uint256 round, uint256 current)
+    function _settlePromises(address node, uint256 round)
         private
-        returns (uint256 debts, uint256 fees)
+        returns (uint256 current, uint256 debts, uint256 fees)
     {
-        uint256 account = _accounts[node];
-        (, uint256 last, uint256 missed) = ROUNDS.missedOf(node);
-        if (round <= last && (missed >> (last - round)) & 1 == 1 && !account.has(SETTLED_MISSES, round)) {
-            account = account.mark(SETTLED_MISSES, round);
+        bool missedBatch;
+        bool[3] memory missedReveal;
+        (current, missedBatch, missedReveal[1], missedReveal[2]) = ROUNDS.settlePromises(node, round);
+        if (missedBatch) {
             ++debts;
             fees += MISSED_BATCH_FEE;
             emit Settled(node, round, NO_BATCH, Debt.MissedBatch, 0, MISSED_BATCH_FEE, msg.sender);
         }
         for (uint8 stage = 1; stage <= 2; ++stage) {
-            if (!_isOverdueReveal(account, round, stage, current)) continue;
-            account = account.unmark(stage, round);
-            delete _ballots[node][_key(round, stage)];
+            if (!missedReveal[stage]) continue;
             ++debts;
             fees += MISSED_REVEAL_FEE;
             emit Settled(node, round, NO_BATCH, Debt.MissedReveal, stage, MISSED_REVEAL_FEE, msg.sender);
         }
-        _accounts[node] = account;
     }
 
     /// @dev Takes a verdict that is punished out of its ballot, so that it is punished once.
@@ -359,12 +373,8 @@ contract Audits is AuditsBase {
         if (verdicts == 0) return false;
         (bool found, uint256 j) = ROUNDS.windowOf(voter, round, stage).find(index);
         if (!found || !tally.isPunished(_least(), (verdicts >> (2 * j)) & 3)) return false;
-        _ballots[voter][_key(round, stage)] = verdicts & ~(3 << (2 * j));
+        _changeBallot(voter, round, stage, verdicts & (3 << (2 * j)));
         return true;
-    }
-
-    function _revealedOf(address voter, uint256 round, uint8 stage) private view returns (uint256) {
-        return _accounts[voter].has(stage, round) ? 0 : _ballots[voter][_key(round, stage)];
     }
 
     /// @dev Whether a batch was rejected, is this node's, and the node has not paid for it.

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 
 import {SapoToken} from "./SapoToken.sol";
 import {IAudits} from "./interfaces/IAudits.sol";
@@ -10,6 +11,8 @@ import {IRounds} from "./interfaces/IRounds.sol";
 
 /// @title What a round pays, and to whom (see `IRewards`)
 contract Rewards is IRewards {
+    using SafeERC20 for IERC20;
+
     /// @dev Shares are given in this unit.
     uint256 private constant WHOLE = 10_000;
 
@@ -45,7 +48,6 @@ contract Rewards is IRewards {
 
     /// @inheritdoc IRewards
     function claim(address node, uint256 round) external returns (uint256 amount) {
-        _checkSettled(node);
         amount = _claim(node, round);
         _pay(node, amount);
     }
@@ -53,7 +55,6 @@ contract Rewards is IRewards {
     /// @inheritdoc IRewards
     function claimMany(address node, uint256[] calldata rounds) external returns (uint256 amount) {
         if (rounds.length > MOST_ROUNDS) revert TooManyRounds(rounds.length, MOST_ROUNDS);
-        _checkSettled(node);
         for (uint256 i = 0; i < rounds.length; ++i) {
             amount += _claim(node, rounds[i]);
         }
@@ -80,9 +81,11 @@ contract Rewards is IRewards {
 
     /// @inheritdoc IRewards
     function payoutOf(address node, uint256 round) external view returns (Payout memory payout) {
-        IAudits.RoundTotals memory totals = AUDITS.roundTotals(round);
-        if (!totals.isFinal) return payout;
-        payout = _payoutOf(node, round, totals);
+        if (!AUDITS.roundTotals(round).isFinal) return payout;
+        IAudits.Payable memory due = AUDITS.payableTo(node, round);
+        (payout.producer, payout.auditor) = _payOf(round, due);
+        (payout.score, payout.verdicts) = (due.score, due.verdicts);
+        payout.isFinal = true;
         payout.claimed = _isClaimed(node, round);
     }
 
@@ -90,39 +93,33 @@ contract Rewards is IRewards {
 
     function _claim(address node, uint256 round) private returns (uint256 amount) {
         if (_isClaimed(node, round)) revert AlreadyClaimed(node, round);
-        Payout memory payout = _payoutOf(node, round, AUDITS.roundTotals(round));
-        amount = payout.producer + payout.auditor;
+        IAudits.Payable memory due = AUDITS.payableTo(node, round);
+        if (!due.isSettled) revert IRounds.NodeNotSettled(node);
+        (uint256 producer, uint256 auditor) = _payOf(round, due);
+        amount = producer + auditor;
         if (amount == 0) revert NothingToClaim(node, round);
         _claimed[node][round / 256] |= 1 << (round % 256);
-        emit RewardClaimed(node, round, payout.producer, payout.auditor);
+        emit RewardClaimed(node, round, producer, auditor);
     }
 
     function _pay(address node, uint256 amount) private {
-        // The token is ours: it returns true or reverts.
-        // forge-lint: disable-next-line(erc20-unchecked-transfer)
-        TOKEN.transfer(node, amount);
+        TOKEN.safeTransfer(node, amount);
     }
 
-    function _checkSettled(address node) private view {
-        if (!AUDITS.settled(node)) revert IRounds.NodeNotSettled(node);
-    }
-
-    /// @dev Rounded down for each one and each verdict: all payouts together are at most the pool. `partOf` reverts
-    /// before the round is final. Whoever has a part of a total makes that total more than 0.
-    function _payoutOf(address node, uint256 round, IAudits.RoundTotals memory totals)
+    /// @dev Rounded down for each one and each verdict: all payouts together are at most the pool. Whoever has a part of
+    /// a total makes that total more than 0.
+    function _payOf(uint256 round, IAudits.Payable memory due)
         private
         view
-        returns (Payout memory payout)
+        returns (uint256 producer, uint256 auditor)
     {
-        payout.isFinal = true;
-        (payout.score, payout.verdicts) = AUDITS.partOf(node, round);
         uint256 pool = schedule(round);
         uint256 auditors = pool * AUDITORS_SHARE / WHOLE;
-        if (payout.score != 0) {
-            uint256 perUnit = (pool - auditors) / totals.scoreTotal;
-            payout.producer = payout.score * (perUnit < MAX_PER_UNIT ? perUnit : MAX_PER_UNIT);
+        if (due.score != 0) {
+            uint256 perUnit = (pool - auditors) / due.scoreTotal;
+            producer = due.score * (perUnit < MAX_PER_UNIT ? perUnit : MAX_PER_UNIT);
         }
-        if (payout.verdicts != 0) payout.auditor = payout.verdicts * (auditors / totals.paidVerdicts);
+        if (due.verdicts != 0) auditor = due.verdicts * (auditors / due.paidVerdicts);
     }
 
     function _isClaimed(address node, uint256 round) private view returns (bool) {

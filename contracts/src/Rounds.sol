@@ -5,87 +5,13 @@ import {IAudits} from "./interfaces/IAudits.sol";
 import {IBeacon} from "./interfaces/IBeacon.sol";
 import {INodes} from "./interfaces/INodes.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
+import {Promises} from "./libraries/Promises.sol";
 import {Protocol} from "./libraries/Protocol.sol";
+import {RoundsBase} from "./RoundsBase.sol";
 
-/// @title Clock, beacon, policy commitments and batches (see `IRounds`)
-contract Rounds is IRounds {
-    /// @dev Rounds of a node that share one word of its ledger.
-    uint256 private constant ROUNDS_PER_WORD = 4;
-
-    /// @dev Width of a round in that word: 16 bits of slots (0: no policy), above them 48 bits of index + 1
-    /// (0: no batch). Most commitments and batches then change a word that is not zero, which is cheap.
-    uint256 private constant ENTRY_BITS = 64;
-    uint256 private constant SLOTS_BITS = 16;
-
-    /// @dev A bond outlives the rounds r … r+6 of the last batch that an exiting node may have committed to, two rounds
-    /// ahead, by one: somebody has to have time to slash.
-    uint256 private constant LEAST_EXIT_ROUNDS = 9;
-
-    /// @dev How far ahead a policy can be committed.
-    uint256 private constant ROUNDS_AHEAD = 2;
-
-    /// @dev What of a batch is not in the ledger or the policies already.
-    struct Stored {
-        address node;
-        uint64 round;
-        bytes32 manifest;
-        bytes32 root;
-        uint256 claim;
-    }
-
-    struct Head {
-        uint128 first;
-        uint128 count;
-        bytes32 acc;
-    }
-
-    /// @inheritdoc IRounds
-    INodes public immutable NODES;
-
-    /// @inheritdoc IRounds
-    IBeacon public immutable BEACON;
-
-    /// @dev As `NODES` names it; asked directly, because each commitment asks.
-    IAudits private immutable AUDITS;
-
-    uint64 private immutable FIRST_BLOCK;
-    uint32 private immutable ROUND_BLOCKS;
-    uint16 private immutable GROUP_SIZE;
-    uint16 private immutable MAX_SLOTS;
-    uint16 private immutable MAX_NEW_TOKENS;
-    uint16 private immutable DRAWS;
-    uint16 private immutable MIN_ACCEPTS;
-    uint16 private immutable MIN_REJECTS;
-    bytes32 private immutable SPEC;
-
-    mapping(uint256 index => Stored) private _batches;
-    mapping(uint256 round => Head) private _heads;
-
-    /// @dev The last round with a batch: its head says how many batches there are, so that no other count is kept.
-    uint256 private _lastWithBatch;
-
-    mapping(address node => uint256 round) private _lastPolicies;
-    mapping(address node => mapping(uint256 round => bytes32)) private _policies;
-    mapping(address node => mapping(uint256 word => uint256)) private _ledger;
-
-    constructor(Parameters memory p, INodes nodes, IBeacon source) {
-        if (p.firstBlock < block.number) revert FirstBlockIsPast(p.firstBlock, block.number);
-        if (!_valid(p)) revert InvalidParameters(p);
-        uint256 least = LEAST_EXIT_ROUNDS * p.roundBlocks;
-        if (nodes.EXIT_BLOCKS() < least) revert ExitTooShort(nodes.EXIT_BLOCKS(), least);
-        NODES = nodes;
-        BEACON = source;
-        AUDITS = IAudits(nodes.AUDITS());
-        FIRST_BLOCK = p.firstBlock;
-        ROUND_BLOCKS = p.roundBlocks;
-        GROUP_SIZE = p.groupSize;
-        MAX_SLOTS = p.maxSlots;
-        MAX_NEW_TOKENS = p.maxNewTokens;
-        DRAWS = p.draws;
-        MIN_ACCEPTS = p.minAccepts;
-        MIN_REJECTS = p.minRejects;
-        SPEC = p.spec;
-    }
+/// @title Clock, beacon, policy commitments, batches, and what each node has promised (see `IRounds`)
+contract Rounds is RoundsBase {
+    constructor(Parameters memory p, INodes nodes, IBeacon source) RoundsBase(p, nodes, source) {}
 
     // ---- nodes
 
@@ -93,18 +19,25 @@ contract Rounds is IRounds {
     function commitPolicy(address node, uint256 round, bytes32 policy, uint16 slots) external {
         uint256 current = currentRound();
         if (round <= current) revert RoundHasBegun(round, current);
-        if (round > current + ROUNDS_AHEAD) revert RoundTooFarAhead(round, current);
+        unchecked {
+            if (round - current > ROUNDS_AHEAD) revert RoundTooFarAhead(round, current);
+        }
         if (policy == 0) revert ZeroPolicy(node, round);
         if (slots == 0 || slots > MAX_SLOTS) revert WrongSlots(slots, MAX_SLOTS);
-        bytes32 committed = _policies[node][round];
+        mapping(uint256 => bytes32) storage policies = _policies[node];
+        bytes32 committed = policies[round];
         if (committed != 0) revert PolicyAlreadyCommitted(node, round, committed);
         (INodes.State state, bool isFull) = _checkCaller(node);
         if (state != INodes.State.Registered || !isFull) revert NodeNotActive(node);
-        if (address(AUDITS).code.length != 0 && !AUDITS.settled(node)) revert NodeNotSettled(node);
+        Promises promises = _promises[node];
+        // Most often nothing can be due. What is, is known here; `Audits` has a say only if something is.
+        if (promises.mayOwe(current) && !_isSettled(promises, current) && !NODES.isSettled(node)) {
+            revert NodeNotSettled(node);
+        }
 
-        _policies[node][round] = policy;
-        _addToLedger(node, round, slots);
-        if (round > _lastPolicies[node]) _lastPolicies[node] = round;
+        if (promises.forgetsFor(round)) _saveOldSlots(promises, node, round);
+        policies[round] = policy;
+        _promises[node] = promises.withPolicy(round, slots);
         emit PolicyCommitted(node, round, policy, slots);
     }
 
@@ -120,12 +53,14 @@ contract Rounds is IRounds {
         _checkIsCurrent(round);
         (INodes.State state,) = _checkCaller(node);
         if (state != INodes.State.Registered && state != INodes.State.Exiting) revert NodeNotBonded(node);
-        uint16 slots = _checkBatch(node, round, manifest, root, claim);
+        Promises promises = _promises[node];
+        uint16 slots = _checkBatch(promises, node, round, manifest, root, claim);
+        _promises[node] = promises.delivered(round);
         bytes32 captured = _capture(round);
         if (captured == 0) revert BeaconNotCaptured(round);
         if (expectedBeacon != captured) revert WrongBeacon(round, expectedBeacon, captured);
         // forge-lint: disable-next-line(unsafe-typecast) it is the current round
-        return _append(Stored(node, uint64(round), manifest, root, claim), slots);
+        return _append(Stored(node, uint64(round), slots, manifest, root, claim));
     }
 
     // ---- anybody
@@ -135,18 +70,55 @@ contract Rounds is IRounds {
         return _capture(currentRound());
     }
 
+    // ---- Audits
+
     /// @inheritdoc IRounds
-    function deal(address voter, uint256 round)
+    function promiseVerdicts(address voter, uint256 round, uint8 stage)
         external
+        onlyAudits
         returns (uint256 current, uint256 others, bool hasOwn)
     {
         current = currentRound();
         _capture(current);
         uint256 count = _heads[round].count;
         if (count == 0) revert NoBatches(round);
-        (, uint256 indexPlusOne) = _entryOf(voter, round);
-        hasOwn = indexPlusOne != 0;
+        Promises promises = _promises[voter];
+        if (promises.hasOverdueVerdicts(current)) revert NodeNotSettled(voter);
+        if (promises.waits(stage, round)) revert IAudits.VerdictsAlreadyCommitted(voter, round, stage);
+        hasOwn = _indexPlusOne(voter, round) != 0;
         others = hasOwn ? count - 1 : count;
+        _promises[voter] = promises.withVerdicts(stage, round);
+    }
+
+    /// @inheritdoc IRounds
+    function redeemVerdicts(address voter, uint256 round, uint8 stage)
+        external
+        onlyAudits
+        returns (uint256 current, bool waited, Window memory window)
+    {
+        current = currentRound();
+        Promises promises = _promises[voter];
+        waited = promises.waits(stage, round);
+        if (!waited) return (current, false, window);
+        _promises[voter] = promises.withoutVerdicts(stage, round);
+        window = windowOf(voter, round, stage);
+    }
+
+    /// @inheritdoc IRounds
+    function settlePromises(address node, uint256 round)
+        external
+        onlyAudits
+        returns (uint256 current, bool missedBatch, bool missedReveal1, bool missedReveal2)
+    {
+        current = currentRound();
+        Promises promises = _promises[node];
+        missedBatch = _isMissed(promises, round, current);
+        missedReveal1 = promises.waits(1, round) && current > round + 2;
+        missedReveal2 = promises.waits(2, round) && current > round + 5;
+        if (missedBatch) promises = promises.forgiven(round);
+        if (missedReveal1) promises = promises.withoutVerdicts(1, round);
+        if (missedReveal2) promises = promises.withoutVerdicts(2, round);
+        if (missedBatch || missedReveal1 || missedReveal2) _promises[node] = promises;
     }
 
     // ---- views
@@ -167,22 +139,6 @@ contract Rounds is IRounds {
     }
 
     /// @inheritdoc IRounds
-    function currentRound() public view returns (uint256) {
-        if (block.number < FIRST_BLOCK) revert NotStarted(FIRST_BLOCK, block.number);
-        return (block.number - FIRST_BLOCK) / ROUND_BLOCKS;
-    }
-
-    /// @inheritdoc IRounds
-    function firstBlockOf(uint256 round) public view returns (uint256) {
-        return FIRST_BLOCK + round * ROUND_BLOCKS;
-    }
-
-    /// @inheritdoc IRounds
-    function beacon(uint256 round) public view returns (bytes32) {
-        return _beaconFrom(round, BEACON.entropy(round));
-    }
-
-    /// @inheritdoc IRounds
     function batchCount() public view returns (uint256) {
         Head storage head = _heads[_lastWithBatch];
         return uint256(head.first) + head.count;
@@ -190,17 +146,30 @@ contract Rounds is IRounds {
 
     /// @inheritdoc IRounds
     function batchAt(uint256 index) external view returns (Batch memory) {
-        Stored storage stored = _batches[index];
-        if (stored.node == address(0)) revert NoSuchBatch(index, batchCount());
-        (uint16 slots,) = _entryOf(stored.node, stored.round);
+        Stored storage stored = _stored(index);
         return Batch({
             node: stored.node,
             round: stored.round,
-            slots: slots,
+            slots: stored.slots,
             policy: _policies[stored.node][stored.round],
             manifest: stored.manifest,
             root: stored.root,
             claim: stored.claim
+        });
+    }
+
+    /// @inheritdoc IRounds
+    function provableAt(uint256 index) external view returns (Provable memory) {
+        Stored storage stored = _stored(index);
+        (address node, uint64 round, uint16 slots) = (stored.node, stored.round, stored.slots);
+        return Provable({
+            node: node,
+            round: round,
+            slots: slots,
+            current: currentRound(),
+            policy: _policies[node][round],
+            root: stored.root,
+            beacon: beacon(round)
         });
     }
 
@@ -217,16 +186,36 @@ contract Rounds is IRounds {
     }
 
     /// @inheritdoc IRounds
-    function policyOf(address node, uint256 round) external view returns (Policy memory) {
-        (uint16 slots,) = _entryOf(node, round);
-        return Policy({digest: _policies[node][round], slots: slots});
+    function policyOf(address node, uint256 round) external view returns (Policy memory policy) {
+        policy.digest = _policies[node][round];
+        if (policy.digest == 0) return policy;
+        uint256 indexPlusOne = _indexPlusOne(node, round);
+        if (indexPlusOne != 0) {
+            policy.slots = _batches[indexPlusOne - 1].slots;
+        } else {
+            // forge-lint: disable-next-line(unsafe-typecast) slots have 9 bits
+            policy.slots = uint16(_promises[node].slotsOf(round));
+            if (policy.slots == 0) policy.slots = _oldSlots[node][round];
+        }
     }
 
     /// @inheritdoc IRounds
     function batchOf(address node, uint256 round) external view returns (bool exists, uint256 index) {
-        (, uint256 indexPlusOne) = _entryOf(node, round);
+        uint256 indexPlusOne = _indexPlusOne(node, round);
         exists = indexPlusOne != 0;
         index = exists ? indexPlusOne - 1 : 0;
+    }
+
+    /// @inheritdoc IRounds
+    function batchesOf(address node, uint256 from, uint256 to)
+        external
+        view
+        returns (uint256[] memory indicesPlusOne)
+    {
+        indicesPlusOne = new uint256[](to - from + 1);
+        for (uint256 i = 0; i < indicesPlusOne.length; ++i) {
+            indicesPlusOne[i] = _indexPlusOne(node, from + i);
+        }
     }
 
     /// @inheritdoc IRounds
@@ -238,22 +227,27 @@ contract Rounds is IRounds {
     function windowOf(address voter, uint256 round, uint8 stage) public view returns (Window memory window) {
         if (stage != 1 && stage != 2) revert NoSuchStage(stage);
         Head storage head = _heads[round];
-        (uint256 first, uint256 count) = (head.first, head.count);
-        if (count == 0) revert NoBatches(round);
+        if (head.count == 0) revert NoBatches(round);
         uint256 dealtIn = stage == 1 ? round + 1 : round + 4;
         bytes32 dealer = beacon(dealtIn);
         if (dealer == 0) revert BeaconNotCaptured(dealtIn);
-
-        (, uint256 indexPlusOne) = _entryOf(voter, round);
-        uint256 others = indexPlusOne == 0 ? count : count - 1;
-        uint256 most = stage == 1 ? DRAWS : 4 * uint256(DRAWS);
-        window.first = first;
-        window.count = count;
-        window.start = Protocol.drawStart(dealer, voter, stage, count);
-        window.own = indexPlusOne == 0 ? count : indexPlusOne - 1 - first;
-        window.size = others < most ? others : most;
+        window = _dealt(dealer, voter, stage, head, _indexPlusOne(voter, round));
         window.beacon = dealer;
         window.acc = head.acc;
+    }
+
+    /// @inheritdoc IRounds
+    function seatOf(address node, uint256 round)
+        external
+        view
+        returns (uint256 current, bool settled, uint256 score, Window memory window)
+    {
+        current = currentRound();
+        settled = _isSettled(_promises[node], current);
+        uint256 indexPlusOne = _indexPlusOne(node, round);
+        if (indexPlusOne == 0) return (current, settled, 0, window);
+        score = Protocol.score(_batches[indexPlusOne - 1].claim);
+        window = _dealt(beacon(round + 1), node, 1, _heads[round], indexPlusOne);
     }
 
     /// @inheritdoc IRounds
@@ -265,29 +259,39 @@ contract Rounds is IRounds {
     function missedOf(address node) external view returns (uint256 current, uint256 last, uint256 missed) {
         if (block.number < FIRST_BLOCK) return (0, 0, 0);
         current = currentRound();
-        last = _lastPolicies[node];
+        Promises promises = _promises[node];
+        last = promises.last();
         for (uint256 i = 0; i <= ROUNDS_AHEAD && i <= last; ++i) {
-            uint256 round = last - i;
-            if (round >= current) continue;
-            (uint16 slots, uint256 indexPlusOne) = _entryOf(node, round);
-            if (slots != 0 && indexPlusOne == 0 && beacon(round) != 0) missed |= 1 << i;
+            if (_isMissed(promises, last - i, current)) missed |= 1 << i;
         }
+    }
+
+    /// @inheritdoc IRounds
+    function isSettled(address node) external view returns (bool) {
+        return block.number < FIRST_BLOCK || _isSettled(_promises[node], currentRound());
+    }
+
+    /// @inheritdoc IRounds
+    function isPromised(address voter, uint256 round, uint8 stage) external view returns (bool) {
+        return _promises[voter].waits(stage, round);
     }
 
     // ---- inside
 
-    function _append(Stored memory batch, uint16 slots) private returns (uint256 index) {
+    function _append(Stored memory batch) private returns (uint256 index) {
         Head storage head = _heads[batch.round];
         (uint256 first, uint256 count) = (head.first, head.count);
         if (count == 0) {
             first = batchCount();
             _lastWithBatch = batch.round;
         }
-        // forge-lint: disable-next-line(unsafe-typecast) batches cannot reach 2**128
-        (head.first, head.count) = (uint128(first), uint128(count + 1));
-        index = first + count;
+        unchecked {
+            // forge-lint: disable-next-line(unsafe-typecast) batches cannot reach 2**128
+            (head.first, head.count) = (uint128(first), uint128(count + 1));
+            index = first + count;
+        }
         _batches[index] = batch;
-        _addToLedger(batch.node, batch.round, (index + 1) << SLOTS_BITS);
+        _addToLedger(batch.node, batch.round, index);
         bytes32 acc = Protocol.foldAcc(head.acc, batch.node, batch.manifest, batch.root, batch.claim);
         head.acc = acc;
         emit BatchSubmitted(
@@ -298,17 +302,9 @@ contract Rounds is IRounds {
             batch.manifest,
             batch.root,
             batch.claim,
-            slots,
+            batch.slots,
             acc
         );
-    }
-
-    function _valid(Parameters memory p) private pure returns (bool) {
-        uint256 completions = uint256(p.groupSize) * p.maxSlots;
-        uint256 recordsBytes = p.groupSize * (4 + Protocol.RECORD_BYTES * p.maxNewTokens);
-        return p.roundBlocks >= 2 && completions > 0 && completions <= 256 && p.maxNewTokens > 0
-            && recordsBytes <= 1 << 20 && p.draws > 0 && p.draws <= 32 && p.minAccepts > 0 && p.minRejects > 0
-            && p.spec != 0;
     }
 
     function _checkIsCurrent(uint256 round) private view {
@@ -317,49 +313,30 @@ contract Rounds is IRounds {
         if (round > current) revert RoundNotBegun(round, current);
     }
 
-    function _checkCaller(address node) private view returns (INodes.State state, bool isFull) {
-        address operator;
-        (operator, state, isFull) = NODES.standingOf(node);
-        if (msg.sender != node && msg.sender != operator) revert NotOwnerOrOperator(node, msg.sender);
-    }
-
-    function _checkBatch(address node, uint256 round, bytes32 manifest, bytes32 root, uint256 claim)
-        private
-        view
-        returns (uint16 slots)
-    {
-        uint256 indexPlusOne;
-        (slots, indexPlusOne) = _entryOf(node, round);
-        if (slots == 0) revert NoPolicyCommitted(node, round);
-        if (indexPlusOne != 0) revert BatchAlreadySubmitted(node, round, indexPlusOne - 1);
+    function _checkBatch(
+        Promises promises,
+        address node,
+        uint256 round,
+        bytes32 manifest,
+        bytes32 root,
+        uint256 claim
+    ) private view returns (uint16) {
+        uint256 slots = promises.slotsOf(round);
+        if (slots == 0) {
+            uint256 indexPlusOne = _indexPlusOne(node, round);
+            if (indexPlusOne == 0) revert NoPolicyCommitted(node, round);
+            revert BatchAlreadySubmitted(node, round, indexPlusOne - 1);
+        }
         if (manifest == 0) revert ZeroManifest(node, round);
         if (root == 0) revert ZeroRoot(node, round);
-        uint256 completions = uint256(slots) * GROUP_SIZE;
+        uint256 completions = slots * GROUP_SIZE;
         if (completions < 256 && claim >> completions != 0) revert ClaimTooLong(claim, completions);
+        // forge-lint: disable-next-line(unsafe-typecast) slots have 9 bits
+        return uint16(slots);
     }
 
-    /// @dev The beacon of the current round, captured now if nobody did it before; 0 if its source answers later.
-    function _capture(uint256 current) private returns (bytes32 captured) {
-        captured = beacon(current);
-        if (captured != 0) return captured;
-        captured = _beaconFrom(current, BEACON.poke());
-        if (captured != 0) emit BeaconCaptured(current, captured);
-    }
-
-    function _beaconFrom(uint256 round, bytes32 entropy) private view returns (bytes32) {
-        return entropy == 0 ? bytes32(0) : Protocol.beacon(block.chainid, address(this), round, entropy);
-    }
-
-    function _addToLedger(address node, uint256 round, uint256 bits) private {
-        _ledger[node][round / ROUNDS_PER_WORD] |= bits << (ENTRY_BITS * (round % ROUNDS_PER_WORD));
-    }
-
-    function _entryOf(address node, uint256 round) private view returns (uint16 slots, uint256 indexPlusOne) {
-        uint256 word = _ledger[node][round / ROUNDS_PER_WORD];
-        // forge-lint: disable-next-line(unsafe-typecast) the upper bits belong to other rounds
-        uint64 entry = uint64(word >> (ENTRY_BITS * (round % ROUNDS_PER_WORD)));
-        // forge-lint: disable-next-line(unsafe-typecast) the upper bits are the index
-        slots = uint16(entry);
-        indexPlusOne = entry >> SLOTS_BITS;
+    function _stored(uint256 index) private view returns (Stored storage stored) {
+        stored = _batches[index];
+        if (stored.node == address(0)) revert NoSuchBatch(index, batchCount());
     }
 }

@@ -4,6 +4,7 @@ pragma solidity ^0.8.28;
 import {Audits} from "../src/Audits.sol";
 import {IAudits} from "../src/interfaces/IAudits.sol";
 import {IBlockhashBeacon} from "../src/interfaces/IBlockhashBeacon.sol";
+import {INodes} from "../src/interfaces/INodes.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {AuditsTest} from "./AuditsTest.sol";
 
@@ -91,6 +92,25 @@ contract AuditsCommitTest is AuditsTest {
     }
 
     // ---- what does not
+
+    /// @dev What voters promise is kept in `Rounds`, which takes it from `Audits` alone.
+    function testFuzz_promises_areTakenFromAuditsOnly(address caller) public {
+        vm.assume(caller != address(audits));
+        bytes memory refused = abi.encodeWithSelector(INodes.NotAudits.selector, caller);
+        expectRevert(refused);
+        vm.prank(caller);
+        rounds.promiseVerdicts(actors[5], R, 1);
+        _commit(5, R, 1, HASH);
+        expectRevert(refused);
+        vm.prank(caller);
+        rounds.redeemVerdicts(actors[5], R, 1);
+        enter(R + 3);
+        expectRevert(refused);
+        vm.prank(caller);
+        rounds.settlePromises(actors[5], R);
+        yes(rounds.isPromised(actors[5], R, 1));
+        no(rounds.isSettled(actors[5]));
+    }
 
     function test_commitVerdicts_revertsWhenCommittedAlready() public {
         _commit(5, R, 1, HASH);

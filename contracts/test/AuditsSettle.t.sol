@@ -33,6 +33,32 @@ contract AuditsSettleTest is AuditsTest {
         owesNothing(5, R, NO_BATCH);
     }
 
+    /// @dev Of two policies the first has no batch; both are for rounds that have a beacon.
+    function test_missedBatch_isShown() public {
+        _missedAre(5, R - 1, 0, 0);
+        commit(actors[5], R, 1);
+        commit(actors[5], R + 1, 1);
+        enter(R);
+        rounds.poke();
+        _missedAre(5, R, R + 1, 0);
+        enter(R + 1);
+        submit(actors[5], R + 1, 1);
+        _missedAre(5, R + 1, R + 1, 2);
+        enter(R + 2);
+        _missedAre(5, R + 2, R + 1, 2);
+        settle(5, R, NO_BATCH);
+        _missedAre(5, R + 2, R + 1, 0);
+        vm.roll(FIRST_BLOCK - 1);
+        _missedAre(5, 0, 0, 0);
+    }
+
+    function _missedAre(uint256 i, uint256 current, uint256 last, uint256 bits) private view {
+        (uint256 current_, uint256 last_, uint256 bits_) = rounds.missedOf(actors[i]);
+        eq(current_, current);
+        eq(last_, last);
+        eq(bits_, bits);
+    }
+
     function test_missedBatch_costsNothingInAVoidRound() public {
         commit(actors[5], R, 1);
         enter(R + 1);

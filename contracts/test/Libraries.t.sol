@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IRounds} from "../src/interfaces/IRounds.sol";
-import {Lanes} from "../src/libraries/Lanes.sol";
+import {Promises} from "../src/libraries/Promises.sol";
 import {Protocol} from "../src/libraries/Protocol.sol";
 import {Tallies, Tally} from "../src/libraries/Tallies.sol";
 import {Windows} from "../src/libraries/Windows.sol";
@@ -12,7 +12,9 @@ import {BaseTest} from "./BaseTest.sol";
 contract LibrariesTest is BaseTest {
     using Windows for IRounds.Window;
 
-    mapping(uint256 round => bool) private _marked;
+    mapping(uint256 stage => mapping(uint256 round => bool)) private _waiting;
+    mapping(uint256 round => uint256) private _slots;
+    mapping(uint256 round => bool) private _open;
 
     // ---- windows
 
@@ -46,46 +48,102 @@ contract LibrariesTest is BaseTest {
             yes(found == drawn[position]);
             if (found) eq(window.indexAt(at_), first + position);
         }
-    }
-
-    // ---- lanes
-
-    /// @dev Rounds go up, as time does, with a few steps back; what is marked is what was marked last.
-    function testFuzz_lanes_rememberTheLastEightRounds(uint256 seed, uint256 lane) public {
-        lane %= 3;
-        uint256 others = uint256(keccak256(abi.encode(seed))) & ~(uint256(type(uint64).max) << (64 * lane));
-        uint256 word = others;
-        uint256 top = 0;
-        for (uint256 i = 0; i < 24; ++i) {
-            uint256 dice = uint256(keccak256(abi.encode(seed, i)));
-            uint256 round = top + dice % 5;
-            round = round < 2 ? 0 : round - 2;
-            if (Lanes.has(word, lane, round) && dice >> 8 & 1 == 1) {
-                word = Lanes.unmark(word, lane, round);
-                _marked[round] = false;
-            } else {
-                word = Lanes.mark(word, lane, round);
-                _marked[round] = true;
-                if (round > top) top = round;
-            }
-            bool any = false;
-            for (uint256 r = top < 7 ? 0 : top - 7; r <= top + 2; ++r) {
-                yes(Lanes.hasBefore(word, lane, r) == any);
-                yes(Lanes.has(word, lane, r) == _marked[r]);
-                any = any || _marked[r];
-            }
-            eq(word & ~(uint256(type(uint64).max) << (64 * lane)), others);
+        position = window.start;
+        for (j = 0; j < window.size; ++j) {
+            uint256 index;
+            (index, position) = window.step(position);
+            eq(index, window.indexAt(j));
         }
     }
 
-    function test_lanes_forgetWhatIsLongAgo() public pure {
-        uint256 word = Lanes.mark(0, 1, 5);
-        word = Lanes.mark(word, 1, 12);
-        yes(Lanes.has(word, 1, 5));
-        word = Lanes.mark(word, 1, 13);
-        no(Lanes.has(word, 1, 5));
-        word = Lanes.mark(word, 1, 100);
-        no(Lanes.hasBefore(word, 1, 100));
+    // ---- promises
+
+    /// @dev A node that keeps some of what it promises, and settles the rest before it promises more.
+    function testFuzz_promises_areRememberedAsLongAsTheyMatter(uint256 seed) public {
+        Promises promises = Promises.wrap(0);
+        for (uint256 current = 5; current < 40; current += 1 + _dice(seed, current) % 8 / 6) {
+            uint256 dice = _dice(seed, current);
+            for (uint256 round = current; round <= current + 2; ++round) {
+                bool may = round > current && _slots[round] == 0 && !_owes(current);
+                if (may && dice >> (round - current) & 1 == 1) {
+                    _slots[round] = (dice >> 16) % 256 + 1;
+                    _open[round] = true;
+                    promises = promises.withPolicy(round, _slots[round]);
+                }
+            }
+            for (uint256 stage = 1; stage <= 2; ++stage) {
+                uint256 round = current - (stage == 1 ? 1 : 4);
+                bool may = !promises.hasOverdueVerdicts(current) && !_waiting[stage][round];
+                if (may && dice >> (8 + stage) & 1 == 1) {
+                    _waiting[stage][round] = true;
+                    promises = promises.withVerdicts(stage, round);
+                }
+            }
+            promises = _keepSome(promises, dice, current);
+            _agrees(promises, current);
+        }
+    }
+
+    function _keepSome(Promises promises, uint256 dice, uint256 current) private returns (Promises) {
+        for (uint256 round = current < 9 ? 0 : current - 9; round <= current; ++round) {
+            if (_open[round] && dice >> (32 + round % 16) & 1 == 1) {
+                _open[round] = false;
+                bool late = dice >> (16 + round % 16) & 1 == 1;
+                if (!late) _slots[round] = 0;
+                promises = late ? promises.forgiven(round) : promises.delivered(round);
+            }
+            for (uint256 stage = 1; stage <= 2; ++stage) {
+                if (!_waiting[stage][round] || dice >> (48 + stage * 16 + round % 16) & 1 == 0) continue;
+                _waiting[stage][round] = false;
+                promises = promises.withoutVerdicts(stage, round);
+            }
+        }
+        return promises;
+    }
+
+    function _agrees(Promises promises, uint256 current) private view {
+        uint256 last = promises.last();
+        bool overdue = false;
+        bool open = false;
+        for (uint256 round = 0; round <= current + 3; ++round) {
+            if (round > last || last - round < 16) eq(promises.slotsOf(round), _slots[round]);
+            yes(promises.isOpen(round) == _open[round]);
+            yes(promises.waits(1, round) == _waiting[1][round]);
+            yes(promises.waits(2, round) == _waiting[2][round]);
+            overdue = overdue || (_waiting[1][round] && round + 2 < current);
+            overdue = overdue || (_waiting[2][round] && round + 5 < current);
+            open = open || (_open[round] && round < current);
+        }
+        yes(promises.hasOverdueVerdicts(current) == overdue);
+        yes(promises.mayOwe(current) == (overdue || open));
+    }
+
+    function _owes(uint256 current) private view returns (bool) {
+        for (uint256 round = 0; round < current; ++round) {
+            if (_open[round]) return true;
+        }
+        return false;
+    }
+
+    function _dice(uint256 seed, uint256 n) private pure returns (uint256) {
+        return uint256(keccak256(abi.encode(seed, n)));
+    }
+
+    function test_promises_ofLongAgoAreForgotten() public pure {
+        Promises promises = Promises.wrap(0).withPolicy(10, 256).withPolicy(25, 1);
+        eq(promises.slotsOf(10), 256);
+        no(promises.forgetsFor(24));
+        yes(promises.forgetsFor(26));
+        no(promises.delivered(25).withPolicy(26, 1).forgetsFor(40));
+        yes(promises.forgetsFor(1_000));
+        promises = promises.withPolicy(26, 2);
+        eq(promises.slotsOf(10), 0);
+        eq(promises.slotsOf(25), 1);
+        promises = promises.withPolicy(1_000, 3);
+        eq(promises.slotsOf(26), 0);
+        eq(promises.slotsOf(1_001), 0);
+        eq(promises.last(), 1_000);
+        yes(promises.isOpen(1_000));
     }
 
     // ---- scores

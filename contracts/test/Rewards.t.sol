@@ -88,6 +88,9 @@ contract RewardsTest is AuditsTest {
             eq(rewards.claim(actors[i], R), producer + 3 * perVerdict);
             eq(_balance(i), producer + 3 * perVerdict);
             yes(rewards.payoutOf(actors[i], R).claimed);
+            (uint256 score, uint256 verdicts) = audits.partOf(actors[i], R);
+            eq(score, i + 3);
+            eq(verdicts, 3);
         }
         eq(rewards.TOKEN().balanceOf(stranger), 0);
     }

@@ -60,6 +60,26 @@ contract RoundsCommitTest is BaseTest {
         }
     }
 
+    /// @dev Policies with and without a batch, and gaps of all lengths: no slots are ever forgotten.
+    function testFuzz_policyOf_knowsAllSlotsForEver(uint256 seed) public {
+        uint256 end = 11;
+        for (uint256 i = 0; i < 12; ++i) {
+            uint256 dice = uint256(_digest(seed, i));
+            end += i == 0 ? 0 : 1 + (dice % 4 == 0 ? dice >> 8 & 31 : dice >> 8 & 3);
+            enter(end - 1);
+            vm.prank(alice);
+            rounds.commitPolicy(alice, end, _digest(seed, end), _slots(seed, end));
+            if (dice >> 16 & 1 == 0) continue;
+            enter(end);
+            submit(alice, end, 0);
+        }
+        for (uint256 round = 0; round <= end; ++round) {
+            IRounds.Policy memory policy = rounds.policyOf(alice, round);
+            eq(policy.slots, policy.digest == 0 ? 0 : _slots(seed, round));
+        }
+        eq(rounds.policyOf(alice, end).digest, _digest(seed, end));
+    }
+
     function test_commitPolicy_revertsInTheRoundItself() public {
         vm.roll(firstOf(10));
         expectRevert(abi.encodeWithSelector(IRounds.RoundHasBegun.selector, 10, 10));
@@ -146,11 +166,25 @@ contract RoundsCommitTest is BaseTest {
 
     function test_commitPolicy_revertsWhenNotSettled() public {
         FakeAudits audits = deployAudits();
+        commit(alice, 11, 1);
+        enter(11);
+        rounds.poke();
         audits.setSettled(false);
+        commit(alice, 12, 1);
+        enter(12);
         expectRevert(abi.encodeWithSelector(IRounds.NodeNotSettled.selector, alice));
-        commit(alice, 12, 1);
+        commit(alice, 13, 1);
+        commit(bob, 13, 1);
         audits.setSettled(true);
-        commit(alice, 12, 1);
+        commit(alice, 13, 1);
+    }
+
+    /// @dev A round without a beacon is void: it could have had no batch.
+    function test_commitPolicy_worksAfterARoundWithoutBeacon() public {
+        deployAudits().setSettled(false);
+        commit(alice, 11, 1);
+        enter(12);
+        commit(alice, 13, 1);
     }
 
     function _digest(uint256 seed, uint256 round) private pure returns (bytes32) {

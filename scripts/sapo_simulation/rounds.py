@@ -53,19 +53,27 @@ def play(swarm: Swarm, rules: Rules, rng: np.random.Generator, *, mean_score: fl
         return _Stage.dealt(swarm, rules, stage, truth[producers], producers, own, rng)
 
     one = look(1)
-    votes_1 = one.ballots().tally(count)
     proven = one.provers(count) > 0
-    standing = r.accepted_in_stage_1(votes_1, rules) & ~proven
+    standing = r.accepted_in_stage_1(one.ballots().tally(count), rules) & ~proven
     disputers = _disputes(swarm, producers, standing, rng)
-    in_stage_2 = ~standing & ~proven
-    in_stage_2[disputers >= 0] = True
-
     two = look(2)
-    two.counted &= in_stage_2[two.positions]
-    two.plan(count, rules)
-    votes_2 = two.ballots().tally(count)
-    late = (two.provers(count) > 0) & ~proven
-    judged = r.judge(one.ballots(), two.ballots(), in_stage_2, proven | late, rules)
+    window_2 = two.counted
+
+    def decide() -> tuple[Ints, Ints, Bools, Bools, r.Judged]:
+        votes_1 = one.ballots().tally(count)
+        in_stage_2 = ~r.accepted_in_stage_1(votes_1, rules) & ~proven
+        in_stage_2[disputers >= 0] = True
+        two.counted = window_2 & in_stage_2[two.positions]
+        two.plan(count, rules)
+        late = (two.provers(count) > 0) & ~proven
+        judged = r.judge(one.ballots(), two.ballots(), in_stage_2, proven | late, rules)
+        return votes_1, two.ballots().tally(count), in_stage_2, late, judged
+
+    votes_1, votes_2, in_stage_2, late, judged = decide()
+    if (swarm.strategy == Strategy.DODGER).any():
+        one.dodge(judged.wrong_in[0], rules)
+        two.dodge(judged.wrong_in[1], rules)
+        votes_1, votes_2, in_stage_2, late, judged = decide()
     ends = judged.ends
 
     fees += rules.wrong_verdict_penalty * judged.wrong
@@ -128,13 +136,18 @@ class _Stage:
     def plan(self, count: int, rules: Rules) -> None:
         self.said = planned(self.said, self.swarm, self.positions, self.counted, self.friend, count, rules.min_rejects)
 
+    def dodge(self, wrong: Ints, rules: Rules) -> None:
+        """Dodgers see what the others reveal, and say nothing where `wrong` verdicts would cost them more than that."""
+        dear = rules.wrong_verdict_penalty * wrong > rules.missed_reveal_fee
+        self.revealed &= ~(dear & (self.swarm.strategy == Strategy.DODGER))[:, None]
+
     def ballots(self) -> r.Ballots:
         return r.Ballots(self.positions, self.said, self.counted & self.revealed)
 
     @property
     def proves(self) -> Bools:
         """Who finds a provable fault: all who look and are no accomplices."""
-        looks = ~np.isin(self.swarm.strategy, (Strategy.LAZY, Strategy.LIAR))[:, None]
+        looks = ~np.isin(self.swarm.strategy, (Strategy.LAZY, Strategy.DODGER, Strategy.LIAR))[:, None]
         found: Bools = self.counted & looks & (self.truth == Truth.PROVABLE) & ~self.friend
         return found
 

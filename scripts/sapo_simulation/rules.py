@@ -26,7 +26,7 @@ CALLERS_SHARE = 0.1  # AuditsBase.CALLERS_SHARE
 class Rules:
     """Parameters of a network. Amounts that are taken are in bonds, pay is in tokens.
 
-    The defaults are the devnet's (sapo_verifier/networks.py), but min_rejects, which is 8 in PROTOCOL.md and 2 there.
+    The defaults are the devnet's (sapo_verifier/networks.py), but min_rejects, which is 8 in PROTOCOL.md and 3 there.
     """
 
     draws: int = 8
@@ -35,7 +35,7 @@ class Rules:
     completions: int = 128  # slots · G: the most ones in a claim
     dispute_bond: float = 0.05
     missed_batch_fee: float = 0.02
-    missed_reveal_fee: float = 0.02
+    missed_reveal_fee: float = 0.05
     wrong_verdict_penalty: float = 0.05
     pool: float = 10_000.0  # tokens per round
     auditors_share: float = 0.1
@@ -109,11 +109,20 @@ class Ballots:
 
 @dataclass(frozen=True)
 class Judged:
-    """ends: ENDS_… of each batch (batches,). wrong, right: how many verdicts of each voter are punished, are paid."""
+    """ends: ENDS_… of each batch (batches,). How many verdicts of each voter are paid, are punished.
+
+    right: (voters,). wrong_in: by stage, (2, voters).
+    """
 
     ends: Ints
-    wrong: Ints
+    wrong_in: Ints
     right: Ints
+
+    @property
+    def wrong(self) -> Ints:
+        """In both stages, (voters,)."""
+        both: Ints = self.wrong_in.sum(axis=0)
+        return both
 
 
 def judge(one: Ballots, two: Ballots, in_stage_2: Bools, proven: Bools, rules: Rules) -> Judged:
@@ -123,12 +132,12 @@ def judge(one: Ballots, two: Ballots, in_stage_2: Bools, proven: Bools, rules: R
     ends = outcomes(votes_2, in_stage_2, proven, rules)
     accepts = np.where(in_stage_2, votes_2[:, ACCEPT], votes_1[:, ACCEPT])
     voters = len(one.positions)
-    wrong_ones, right_ones = np.zeros(voters, dtype=np.int64), np.zeros(voters, dtype=np.int64)
-    for ballots, in_last in ((one, ~in_stage_2), (two, in_stage_2)):
+    wrong_in, right_ones = np.zeros((2, voters), dtype=np.int64), np.zeros(voters, dtype=np.int64)
+    for stage, (ballots, in_last) in enumerate(((one, ~in_stage_2), (two, in_stage_2))):
         its = ends[ballots.positions]
-        wrong_ones += (punished(ballots.verdicts, its, accepts[ballots.positions]) & ballots.counted).sum(axis=1)
+        wrong_in[stage] = (punished(ballots.verdicts, its, accepts[ballots.positions]) & ballots.counted).sum(axis=1)
         right_ones += (right(ballots.verdicts, its) & in_last[ballots.positions] & ballots.counted).sum(axis=1)
-    return Judged(ends, wrong_ones, right_ones)
+    return Judged(ends, wrong_in, right_ones)
 
 
 def pay(units: Ints, right_ones: Ints, has_batch: Bools, is_accepted: Bools, rules: Rules) -> tuple[Floats, Floats]:

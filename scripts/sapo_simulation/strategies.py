@@ -34,6 +34,7 @@ class Strategy(IntEnum):
     CARTEL = 9  # produces false batches; accepts the cartel's, rejects all others
     CENSORS = 10  # produce honestly; void all others' batches in stage 1, and in stage 2 where that keeps them void
     SLASHERS = 11  # as the censors, but reject in stage 2 where that rejects
+    DODGER = 12  # as the lazy one, but does not reveal where the penalties would be more than the fee
 
 
 PRODUCES = {
@@ -85,7 +86,7 @@ def verdicts(voters: Swarm, truth: Ints, friend: Bools) -> Ints:
     # Without the model a batch cannot pass every check, and lies about intervals are not seen: abstain.
     unsure = ~voters.with_model[:, None] & ((truth == Truth.HONEST) | (truth == Truth.FALSE))
     honest = np.where(unsure, ABSTAIN, honest)
-    against = {Strategy.LAZY: ACCEPT, Strategy.LIAR: REJECT, Strategy.CARTEL: REJECT}
+    against = {Strategy.LAZY: ACCEPT, Strategy.DODGER: ACCEPT, Strategy.LIAR: REJECT, Strategy.CARTEL: REJECT}
     against |= {Strategy.CENSORS: VOID, Strategy.SLASHERS: VOID}
     said = honest
     for strategy, verdict in against.items():

@@ -337,6 +337,21 @@ def test_alone_it_does_not_pay(strategy):
         assert pay[theirs].sum() == 0
 
 
+def test_silence_is_not_the_cheap_way_out():
+    """Who sees that it was wrong and does not reveal loses about what it would lose by revealing, but for a low fee."""
+
+    def lost(strategy: Strategy, fee: float) -> float:
+        who = swarm(500, 50, strategy, also=[(Strategy.FALSE, 5)])
+        made = play_many(who, Rules(missed_reveal_fee=fee), np.random.default_rng(SEED), 20)
+        theirs = np.tile(who.strategy == strategy, 20)
+        assert made.fees[np.tile(who.strategy == Strategy.HONEST, 20)].sum() == 0
+        return float(made.fees[theirs].mean())
+
+    lazy = lost(Strategy.LAZY, Rules.missed_reveal_fee)
+    assert 0.8 * lazy < lost(Strategy.DODGER, Rules.missed_reveal_fee) < lazy
+    assert lost(Strategy.DODGER, 0.4 * Rules.wrong_verdict_penalty) < 0.5 * lazy
+
+
 def test_a_prover_gets_a_quarter():
     made, theirs = played(50, 1, Strategy.PROVABLE)
     assert (made.ends[theirs] == r.ENDS_PROVEN_FALSE).all()

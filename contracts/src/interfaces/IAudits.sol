@@ -115,6 +115,19 @@ interface IAudits {
         bool isFinal;
     }
 
+    /// @param isSettled Whether nothing that the node promised is overdue and unsettled
+    /// @param score As `partOf`
+    /// @param verdicts As `partOf`
+    /// @param scoreTotal As `roundTotals`
+    /// @param paidVerdicts As `roundTotals`
+    struct Payable {
+        bool isSettled;
+        uint256 score;
+        uint256 verdicts;
+        uint256 scoreTotal;
+        uint256 paidVerdicts;
+    }
+
     /// @notice A voter committed to its verdicts over a window of the round's batches.
     event VerdictsCommitted(address indexed voter, uint256 indexed round, uint8 indexed stage, bytes32 hash);
 
@@ -322,4 +335,9 @@ interface IAudits {
     /// @return score The ones in its claim, if its batch was accepted
     /// @return verdicts How many of its verdicts are paid: 0 if its own batch was not accepted
     function partOf(address node, uint256 round) external view returns (uint256 score, uint256 verdicts);
+
+    /// @notice All that a payout depends on, in one call. Reverts before the round is final.
+    /// @param node The owner address of the node
+    /// @param round The round
+    function payableTo(address node, uint256 round) external view returns (Payable memory);
 }

@@ -4,10 +4,12 @@ pragma solidity ^0.8.28;
 import {IBeacon} from "./IBeacon.sol";
 import {INodes} from "./INodes.sol";
 
-/// @title Clock, beacon, policy commitments and batches
+/// @title Clock, beacon, policy commitments, batches, and what each node has promised
 /// @notice Round r spans the blocks `firstBlock + r * roundBlocks` … `firstBlock + (r + 1) * roundBlocks - 1`. A node
 /// commits its policy in r-2 or r-1, before the beacon of r can be known, and submits one batch in r. Batches are
 /// numbered in the order of their submission, so the indices of one round are contiguous.
+/// @dev A policy promises a batch, a commitment to verdicts promises a reveal. Both are remembered here, in one word of
+/// each node, which `Audits` marks too: so that each transaction of a node finds in one place what it still owes.
 interface IRounds {
     /// @param firstBlock The first block of round 0
     /// @param roundBlocks How many blocks a round has, at least 2
@@ -52,6 +54,23 @@ interface IRounds {
         bytes32 manifest;
         bytes32 root;
         uint256 claim;
+    }
+
+    /// @param node The owner address of the node
+    /// @param round The round it was submitted in
+    /// @param slots How many groups it has
+    /// @param current The current round
+    /// @param policy The digest of the policy manifest that was committed
+    /// @param root The root of the tree over all completions
+    /// @param beacon The round's randomness
+    struct Provable {
+        address node;
+        uint64 round;
+        uint16 slots;
+        uint256 current;
+        bytes32 policy;
+        bytes32 root;
+        bytes32 beacon;
     }
 
     /// @param first The index of the round's first batch; 0 while there is none
@@ -205,16 +224,41 @@ interface IRounds {
     /// @return The beacon of the current round; 0 only with a source that answers later
     function poke() external returns (bytes32);
 
-    /// @notice Captures the current round's entropy as `poke` does, and says what there is to audit: what the commitment
-    /// of verdicts has to know, in one call. Reverts if the round has no batches. Anybody may call it.
+    /// @notice A voter commits to verdicts: captures the current round's entropy as `poke` does, remembers that they have
+    /// to be revealed, and says what there is to audit. `Audits` only, which checks the round and the rest. Reverts if the
+    /// round has no batches, if other verdicts are overdue, or if these wait already.
     /// @param voter The owner address of the voter
     /// @param round The round whose batches are audited
+    /// @param stage 1 or 2
     /// @return current The current round
     /// @return others How many batches of the round are not the voter's
     /// @return hasOwn Whether the voter has a batch in the round
-    function deal(address voter, uint256 round)
+    function promiseVerdicts(address voter, uint256 round, uint8 stage)
         external
         returns (uint256 current, uint256 others, bool hasOwn);
+
+    /// @notice A voter reveals verdicts: they wait no more. `Audits` only, which checks the round.
+    /// @param voter The owner address of the voter
+    /// @param round The round whose batches are audited
+    /// @param stage 1 or 2
+    /// @return current The current round
+    /// @return waited Whether they waited; if not, the window is empty
+    /// @return window What was dealt
+    function redeemVerdicts(address voter, uint256 round, uint8 stage)
+        external
+        returns (uint256 current, bool waited, Window memory window);
+
+    /// @notice Takes what a node promised for a round, and what is overdue now, as settled. `Audits` only, which takes
+    /// the fees.
+    /// @param node The owner address of the node
+    /// @param round The round
+    /// @return current The current round
+    /// @return missedBatch Whether a policy had no batch
+    /// @return missedReveal1 Whether verdicts of stage 1 were not revealed
+    /// @return missedReveal2 Whether verdicts of stage 2 were not revealed
+    function settlePromises(address node, uint256 round)
+        external
+        returns (uint256 current, bool missedBatch, bool missedReveal1, bool missedReveal2);
 
     /// @notice Commits the policy that a node will sample from in a round. Owner or operator, once, in round-2 or
     /// round-1. Needs an active node with nothing overdue and unsettled. A commitment without a batch is fined.
@@ -249,6 +293,10 @@ interface IRounds {
     /// @param index The position in the list of all batches
     function batchAt(uint256 index) external view returns (Batch memory);
 
+    /// @notice What a fraud proof about a batch needs to know.
+    /// @param index The position in the list of all batches
+    function provableAt(uint256 index) external view returns (Provable memory);
+
     /// @notice What is known about a round.
     /// @param round The round
     function roundAt(uint256 round) external view returns (Round memory);
@@ -263,6 +311,12 @@ interface IRounds {
     /// @param round The round
     function batchOf(address node, uint256 round) external view returns (bool exists, uint256 index);
 
+    /// @notice The batches that a node submitted in a few rounds: of each the index + 1, 0 where there is none.
+    /// @param node The owner address of the node
+    /// @param from The first of the rounds
+    /// @param to The last of them
+    function batchesOf(address node, uint256 from, uint256 to) external view returns (uint256[] memory);
+
     /// @notice Where a voter's window over a round's batches starts, as a position from 0 within the round. Stage 1
     /// is dealt by the beacon of round+1, stage 2 by that of round+4; reverts while that is not captured.
     /// @param voter The owner address of the voter
@@ -276,15 +330,37 @@ interface IRounds {
     /// @param stage 1 (at most `draws` batches) or 2 (at most `4 * draws`)
     function windowOf(address voter, uint256 round, uint8 stage) external view returns (Window memory);
 
+    /// @notice What a node's part in a round depends on, in one call.
+    /// @param node The owner address of the node
+    /// @param round The round
+    /// @return current The current round
+    /// @return settled Whether nothing that the node promised is overdue and unsettled
+    /// @return score The ones in the claim of its batch
+    /// @return window Its window of stage 1, without `beacon` and `acc`; empty if it has no batch in the round
+    function seatOf(address node, uint256 round)
+        external
+        view
+        returns (uint256 current, bool settled, uint256 score, Window memory window);
+
     /// @notice How many ones the claim of a batch has; 0 if there is no such batch.
     /// @param index The position in the list of all batches
     function scoreOf(uint256 index) external view returns (uint256);
 
-    /// @notice Which of its last policies a node submitted no batch for. Older ones are settled: with something
-    /// overdue and unsettled no policy can be committed.
+    /// @notice Which of its last policies a node submitted no batch for, and did not settle. Older ones are settled: with
+    /// something overdue and unsettled no policy can be committed.
     /// @param node The owner address of the node
     /// @return current The current round; 0 before round 0, when nothing can be missed
     /// @return last The highest round that the node committed a policy for
     /// @return missed Bit i: round `last - i` (i up to 2) is over, has a beacon and a policy of the node, and no batch
     function missedOf(address node) external view returns (uint256 current, uint256 last, uint256 missed);
+
+    /// @notice Whether nothing that a node promised is overdue and unsettled: no batch, no reveal.
+    /// @param node The owner address of the node
+    function isSettled(address node) external view returns (bool);
+
+    /// @notice Whether a commitment to verdicts waits to be revealed.
+    /// @param voter The owner address of the voter
+    /// @param round The round that is judged
+    /// @param stage 1 or 2
+    function isPromised(address voter, uint256 round, uint8 stage) external view returns (bool);
 }

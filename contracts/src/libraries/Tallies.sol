@@ -2,9 +2,10 @@
 pragma solidity ^0.8.28;
 
 /// @notice Everything that was voted and decided about one batch, in one word.
-/// @dev From the lowest bit, 21 bits each, for stage 1: abstentions, accepts, rejects, voids, payable accepts, payable
-/// rejects (the order of the verdicts' numbers, then those whose voters have a batch of their own in the round); the
-/// same for stage 2; then the marks. Two million votes on one batch would overflow a count: two million bonds.
+/// @dev From the lowest bit, 20 bits each, for stage 1: abstentions, accepts, rejects, voids, payable accepts, payable
+/// rejects (the order of the verdicts' numbers, then those whose voters have a batch of their own in the round); then
+/// the marks; from bit 128 on the same counts for stage 2. So what there is without a stage 2 is half a word. A million
+/// votes on one batch would overflow a count: a million bonds.
 type Tally is uint256;
 
 using Tallies for Tally global;
@@ -36,19 +37,22 @@ library Tallies {
     /// @notice From so many accepts on, having rejected what ends accepted costs a penalty.
     uint256 internal constant SURE_ACCEPTS = 5;
 
-    uint256 private constant BITS = 21;
+    uint256 private constant BITS = 20;
     uint256 private constant MASK = (1 << BITS) - 1;
-    uint256 private constant STAGE_BITS = 6 * BITS;
+    uint256 private constant STAGE_BITS = 128;
 
     /// @dev Accepts and rejects that may be paid stand so far above all accepts and rejects.
     uint256 private constant PAYABLE_BITS = 3 * BITS;
+    uint256 private constant PAYABLE_ACCEPTS = PAYABLE_BITS + BITS * ACCEPT;
+    uint256 private constant PAYABLE_REJECTS = PAYABLE_BITS + BITS * REJECT;
 
     uint256 private constant REJECTS_AND_VOIDS = (1 << (4 * BITS)) - (1 << (2 * BITS));
 
-    uint256 private constant PROVEN_FALSE = 1 << 252;
-    uint256 private constant VOIDED = 1 << 253;
-    uint256 private constant CLOSED_BEFORE_STAGE_2 = 1 << 254;
-    uint256 private constant DISPUTED = 1 << 255;
+    uint256 private constant MARKS_SHIFT = 6 * BITS;
+    uint256 private constant PROVEN_FALSE = 1 << MARKS_SHIFT;
+    uint256 private constant VOIDED = 2 << MARKS_SHIFT;
+    uint256 private constant CLOSED_BEFORE_STAGE_2 = 4 << MARKS_SHIFT;
+    uint256 private constant DISPUTED = 8 << MARKS_SHIFT;
 
     // ---- what happens to a batch
 
@@ -86,7 +90,9 @@ library Tallies {
 
     /// @notice How many verdicts of a kind were revealed in a stage.
     function count(Tally tally, uint256 stage, uint256 verdict) internal pure returns (uint256) {
-        return (_votes(tally, stage) >> (BITS * verdict)) & MASK;
+        unchecked {
+            return (_votes(tally, stage) >> (BITS * verdict)) & MASK;
+        }
     }
 
     /// @notice How many verdicts were revealed in a stage, abstentions counted.
@@ -106,8 +112,13 @@ library Tallies {
 
     /// @notice Whether stage 1 accepts: enough accepts, no reject, no void, and two thirds of all revealed.
     function acceptedInStage1(Tally tally, Least memory least) internal pure returns (bool) {
-        uint256 votes = Tally.unwrap(tally);
-        return votes & REJECTS_AND_VOIDS == 0 && _carried(votes, ACCEPT, least.accepts);
+        unchecked {
+            uint256 votes = Tally.unwrap(tally);
+            if (votes & REJECTS_AND_VOIDS != 0) return false;
+            uint256 accepts = (votes >> BITS) & MASK;
+            // What is left are abstentions: at most half as many as accepts.
+            return accepts >= least.accepts && accepts >= 2 * (votes & MASK);
+        }
     }
 
     /// @notice Whether stage 2 is about this batch. From round r+4 on nothing changes that: voters who committed to a
@@ -127,21 +138,26 @@ library Tallies {
         pure
         returns (Outcome outcome_, uint256 paid, uint256 lastStage)
     {
-        lastStage = inStage2(tally, least) ? 2 : 1;
         uint256 word = Tally.unwrap(tally);
+        // Neither marks nor votes of stage 2: the common case, made short.
+        if (word >> MARKS_SHIFT == 0) {
+            return acceptedInStage1(tally, least)
+                ? (Outcome.Accepted, (word >> PAYABLE_ACCEPTS) & MASK, 1)
+                : (Outcome.Void, 0, 2);
+        }
+        lastStage = inStage2(tally, least) ? 2 : 1;
         uint256 votes = _votes(tally, lastStage);
-        if (word & PROVEN_FALSE != 0) {
+        if (word & (PROVEN_FALSE | VOIDED) != 0) {
+            if (word & PROVEN_FALSE == 0) return (Outcome.Void, 0, lastStage);
             outcome_ = Outcome.ProvenFalse;
-        } else if (word & VOIDED != 0) {
-            outcome_ = Outcome.Void;
         } else if (lastStage == 1 || _carried(votes, ACCEPT, least.accepts)) {
-            outcome_ = Outcome.Accepted;
+            return (Outcome.Accepted, (votes >> PAYABLE_ACCEPTS) & MASK, lastStage);
         } else if (_carried(votes, REJECT, least.rejects)) {
             outcome_ = Outcome.Rejected;
+        } else {
+            return (Outcome.Void, 0, lastStage);
         }
-        if (outcome_ != Outcome.Void) {
-            paid = (votes >> (PAYABLE_BITS + BITS * rightVerdict(outcome_))) & MASK;
-        }
+        paid = (votes >> PAYABLE_REJECTS) & MASK;
     }
 
     /// @notice The verdict that is right about a batch that ends so; abstain where none is.

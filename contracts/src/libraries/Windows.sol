@@ -12,6 +12,21 @@ library Windows {
         return window.first + (window.start + offset) % window.count;
     }
 
+    /// @notice One step of the walk, which begins at `window.start`: as `indexAt` for 0, 1, …, but cheaper.
+    /// @param position Where the walk stands, as a position in the round
+    /// @return index The index of the next batch of the window
+    /// @return next Where the walk stands then
+    function step(IRounds.Window memory window, uint256 position)
+        internal
+        pure
+        returns (uint256 index, uint256 next)
+    {
+        unchecked {
+            if (position == window.own) position = _after(window, position);
+            return (window.first + position, _after(window, position));
+        }
+    }
+
     /// @notice Which batch of the window has this index.
     /// @param index The index of a batch of this round
     function find(IRounds.Window memory window, uint256 index) internal pure returns (bool found, uint256 j) {
@@ -21,6 +36,12 @@ library Windows {
         if (offset == own) return (false, 0);
         j = offset < own ? offset : offset - 1;
         found = j < window.size;
+    }
+
+    function _after(IRounds.Window memory window, uint256 position) private pure returns (uint256) {
+        unchecked {
+            return position + 1 == window.count ? 0 : position + 1;
+        }
     }
 
     /// @dev How many steps from the start the own batch is; out of reach if there is none.

@@ -12,7 +12,7 @@ REVERTS = {
     "ExitNotOver": "the bond of {node} is locked until block {exitBlock}, and this is {blockNumber}; withdraw then",
     "InvalidNodesParameters": "no such Nodes contract can be made: bond {bond}, exit blocks {exitBlocks} and Audits at "
     "{audits} must all be above zero and not too large; correct the spec and deploy again",
-    "NotAudits": "only the Audits contract may slash and fine, not {caller}",
+    "NotAudits": "only the Audits contract may call this, not {caller}",
     "NotBonded": "the node {node} has no locked bond (it is {state}); register it first",
     "NotExiting": "the node {node} did not ask to exit (it is {state}); ask first, then wait, then withdraw",
     "NotRegistered": "the node {node} would have to be registered, and it is {state}; register it first",
@@ -113,6 +113,7 @@ REVERTS = {
     "ERC20InvalidReceiver": "tokens cannot be sent to {receiver}; name a real address",
     "ERC20InvalidSender": "tokens cannot be sent from {sender}; use a real address",
     "ERC20InvalidSpender": "tokens cannot be approved for {spender}; name a real address",
+    "SafeERC20FailedOperation": "the token {token} refused the transfer; this is no SapoToken, so check the deployment",
     # BlockhashBeacon
     "InvalidBeaconClock": "a round of {roundBlocks} blocks is too short to have a beacon; set round_blocks to 2 or "
     "more in the spec and deploy again",
