@@ -54,7 +54,7 @@ class Crash:
 
 
 OUTBOX, STORE = "sapo_client.outbox.Outbox", "sapo_client.outbox_store.OutboxStore"
-CHECKPOINT, NODE = "sapo_client.checkpoint", "sapo_client.node"
+CHECKPOINT, NODE, LEARNING = "sapo_client.checkpoint", "sapo_client.node", "sapo_client.learning"
 
 MOMENTS = [
     Moment("the beacon's poke is stored", f"{OUTBOX}.put", "after", holds="'poke/", alone=True),
@@ -81,14 +81,14 @@ MOMENTS = [
     Moment("verdicts are to be committed", f"{OUTBOX}.put", holds="'verdicts/"),
     Moment("verdicts are sent", f"{OUTBOX}._send", "after", holds="'verdicts/"),
     Moment("verdicts are to be revealed", f"{OUTBOX}.put", holds="'reveal/"),
-    Moment("training is to start", f"{NODE}.train_step"),
-    Moment("trained, nothing saved", f"{NODE}.train_step", "after"),
+    Moment("training is to start", f"{LEARNING}.train_step"),
+    Moment("trained, nothing saved", f"{LEARNING}.train_step", "after"),
     Moment("a checkpoint is to be written", f"{CHECKPOINT}._save"),
     Moment("half of its files are written", f"{CHECKPOINT}._write", "after", call=2),
     Moment("its files are written, not renamed", "pathlib.Path.rename", holds=".writing-"),
     Moment("it has its name", "pathlib.Path.rename", "after", holds=".writing-"),
     Moment("old checkpoints are to be removed", f"{CHECKPOINT}._folders"),
-    Moment("the checkpoint is saved", f"{NODE}.save_checkpoint", "after"),
+    Moment("the checkpoint is saved", f"{LEARNING}.save_checkpoint", "after"),
     Moment("the next policy is to be committed", f"{OUTBOX}.put", holds="'commit/"),
     Moment("the commitment is stored", f"{OUTBOX}.put", "after", holds="'commit/"),
     Moment("the commitment is sent", f"{OUTBOX}._send", "after", holds="'commit/"),

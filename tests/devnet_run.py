@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sapo_devnet.processes import end_with_parent
+
 from anvil import ROOT
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
@@ -25,7 +27,13 @@ def start_devnet(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
     with (folder / "out.log").open("wb") as log:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=end_with_parent,  # or one that is kept would stay when the tests are killed
         )
 
 

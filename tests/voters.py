@@ -1,5 +1,6 @@
 """Nodes that vote on a real chain with findings that the test makes up: no batches' contents, no IPFS, no model."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,18 +10,23 @@ from typing import Any
 from anvil import anvil
 from networks import BOND, Network, deploy_on
 from sapo_client.auditing import Auditor
-from sapo_client.ballots import BallotBox
+from sapo_client.ballots import Ballot, BallotBox
 from sapo_client.outbox import Outbox
 from sapo_client.pool import Seen
+from sapo_client.presence import Wish
 from sapo_client.report import RoundReport
+from sapo_client.settling import Settler
+from sapo_client.turns import Turns
 from sapo_client.voting import Voting
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.checks import verdict
 from sapo_verifier.evidence import Outcome, Status
 from sapo_verifier.proofs import Proof
 
 GAS = 1_000_000
+MOST_BLOCKS = 16  # until everybody has had its turn; a round has 20
 POLICY = bytes(31) + b"\1"
 
 
@@ -116,16 +122,36 @@ class FakePool:
     findings: dict[int, list[Outcome]] = field(default_factory=dict)  # by index
     found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
+    met: set[str] = field(default_factory=set)
 
     def window(self, round_: int, stage: int) -> list[BatchInfo]:
         return self.auditor.window(round_, stage)
 
-    def look(self, batches: Sequence[BatchInfo], report: RoundReport) -> list[Seen]:
+    def look(self, batches: Sequence[BatchInfo], report: RoundReport, *, again: bool = False) -> list[Seen]:
         self.looked += [batch.index for batch in batches]
+        self.met |= {batch.node for batch in batches}
         return [Seen(batch, self.findings.get(batch.index, PASS), [], None) for batch in batches]
+
+    def producers(self) -> set[str]:
+        return self.met
 
     def proofs(self) -> list[tuple[BatchInfo, Proof]]:
         return self.found
+
+
+@dataclass
+class FakePresence:
+    """Everything is served but for what the test takes away; counts how often each batch was asked for."""
+
+    away: set[int] = field(default_factory=set)  # by index
+    looks: Counter[int] = field(default_factory=Counter)
+
+    def drawn(self, batches: Sequence[BatchInfo], *, every_kind: bool) -> list[Wish]:
+        return [Wish(batch, [(batch.manifest, 1)]) for batch in batches]
+
+    def unserved(self, wishes: Sequence[Wish]) -> list[Wish]:
+        self.looks.update(wish.batch.index for wish in wishes)
+        return [wish for wish in wishes if wish.batch.index in self.away]
 
 
 class Voter:
@@ -137,6 +163,9 @@ class Voter:
         self.folder.mkdir()
         self.node = address(network, account)
         self.kept: list[bytes] = []
+        self.said: list[str] = []
+        self.presence = FakePresence()
+        self.current: Voting | None = None
         self.reader = network.reader()
         self.audits = AuditsReader(self.reader)
         unused: Any = None
@@ -148,6 +177,9 @@ class Voter:
         key = self.network.chain.account(self.account)
         self.outbox = Outbox(self.folder / "outbox.sqlite", self.reader, key, confirmations=2)
         self.ballots = BallotBox(self.folder / "ballots.sqlite")
+        self.turns = Turns(self.node, self.outbox)
+        pool: Any = self.pool
+        self.settler = Settler(self.reader, self.audits, self.outbox, self.turns, self.node, pool)
 
     def close(self) -> None:
         self.outbox.close()
@@ -159,13 +191,54 @@ class Voter:
 
     def voting(self, round_: int) -> Voting:
         pool: Any = self.pool
-        report = RoundReport(round=round_)
-        return Voting(self.reader, self.audits, self.outbox, self.ballots, self.node, pool, report, self.kept.append)
+        presence: Any = self.presence
+        self.current = Voting(
+            reader=self.reader,
+            audits=self.audits,
+            outbox=self.outbox,
+            ballots=self.ballots,
+            turns=self.turns,
+            settler=self.settler,
+            presence=presence,
+            voter=self.node,
+            pool=pool,
+            report=RoundReport(round=round_),
+            keep=self.kept.append,
+            say=self.said.append,
+        )
+        return self.current
 
     def play(self, round_: int) -> None:
         """What is due, into the outbox and out of it; nothing is mined."""
         self.voting(round_).play(round_)
         self.outbox.pump()
+
+    def step(self) -> None:
+        """One poll, as the node's loop makes it."""
+        if self.current is not None:
+            self.current.go_on()
+        self.turns.step(self.reader.block_number())
+        self.outbox.pump()
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.outbox.pending() or self.turns or (self.current and not self.current.finished))
+
+    def ballot(self, round_: int, stage: int) -> Ballot | None:
+        """What it says, or would say, on the chain as it is now."""
+        deal = self.voting(round_)._deal(round_, stage)
+        return None if deal is None else self.ballots.get(deal)
+
+    def fill_in(self, round_: int) -> Ballot:
+        """Its ballot of stage 1, stored and not committed."""
+        voting, window = self.voting(round_ + 1), self.pool.window(round_, 1)
+        findings = {seen.batch.index: seen.outcomes for seen in self.pool.look(window, voting.report)}
+        deal = voting._deal(round_, 1)
+        assert deal is not None
+        voting._fill_in(deal, window, {index: verdict(found) for index, found in findings.items()}, findings)
+        ballot = self.ballots.get(deal)
+        assert ballot is not None
+        return ballot
 
     def status(self, key: str) -> str:
         return self.outbox.state(key).status
@@ -187,10 +260,10 @@ def play_round(network: Network, voters: Iterable[Voter], round_: int) -> None:
 
 
 def settle_outboxes(network: Network, voters: Iterable[Voter]) -> None:
-    for _ in range(4):
+    for _ in range(MOST_BLOCKS):
         network.chain.mine()
         for voter in voters:
-            voter.outbox.pump()
-        if not any(voter.outbox.pending() for voter in voters):
+            voter.step()
+        if not any(voter.waits for voter in voters):
             return
     raise AssertionError({voter.account: voter.outbox.pending() for voter in voters})

@@ -78,6 +78,8 @@ def save_checkpoint(
     try:
         return _save(root, policy, optimizer, round_, state, keep)
     except OSError as error:
+        for left_over in root.glob(f"{_ASIDE}*"):  # what a full disk took of it would only keep it full
+            shutil.rmtree(left_over, ignore_errors=True)
         raise CheckpointError(f"the checkpoint of round {round_} could not be written to {root}: {error}") from error
 
 

@@ -1,4 +1,5 @@
-"""What a transaction may cost, why it failed, and who used a nonce: the outbox's questions to the chain."""
+"""What a transaction may cost, why it failed, who used a nonce, and whether its round is still the same: the outbox's
+questions to the chain."""
 
 from dataclasses import dataclass
 from typing import Any, Self, cast
@@ -9,7 +10,7 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainError, explain
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
 from sapo_verifier.chain.reader import ChainReader
 
 GWEI = 10**9
@@ -100,3 +101,21 @@ def cost_of(reader: ChainReader, call: Call, sender: str) -> int | None:
         except ContractLogicError:
             return None
         return gas * base_fee(reader.w3)
+
+
+def beacon_now(reader: ChainReader, round_: int) -> bytes | None:
+    """The round's beacon; before it is captured, the one that capturing it would give; zeros if it never can be.
+
+    None while that is not known. Raises ChainUnavailable.
+    """
+    if (beacon := reader.beacon(round_)) is not None:
+        return beacon
+    if reader.current_round() > round_:
+        return bytes(32)
+    try:
+        captured = bytes(reader.call(Call("rounds", "poke")))
+    except ChainUnavailable:
+        raise
+    except ChainError:  # in the round's first block the contract refuses
+        return None
+    return captured if any(captured) else None

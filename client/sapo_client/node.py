@@ -6,42 +6,45 @@ read back from the chain, the outbox and the last checkpoint, so that playing a 
 
 import dataclasses
 import logging
-import random
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from sapo_client import home as layout
 from sapo_client.auditing import KEEP_ROUNDS, Auditor
 from sapo_client.ballots import BallotBox
-from sapo_client.checkpoint import latest_checkpoint, save_checkpoint
-from sapo_client.committed import PUBLISHED
+from sapo_client.generation import Engine
+from sapo_client.learning import Learner
 from sapo_client.outbox import Outbox
 from sapo_client.own_batch import OwnBatches
 from sapo_client.pins import PinBook
-from sapo_client.policy import Policy, Published
+from sapo_client.policy import Policy
 from sapo_client.pool import Pool
+from sapo_client.presence import Presence
+from sapo_client.registration import why_silent
 from sapo_client.report import RoundReport, StatusFile, read_rounds
-from sapo_client.sapo import Group, TrainConfig, build_training_set, make_optimizer, train_step
-from sapo_client.voting import FINAL_AFTER, Voting
+from sapo_client.sapo import Group, TrainConfig
+from sapo_client.settling import FINAL_AFTER, Settler
+from sapo_client.turns import Turns
+from sapo_client.voting import Voting
 from sapo_verifier.bases import Bases
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainMismatch, ChainUnavailable
-from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
 from sapo_verifier.evidence import PolicyModel
-from sapo_verifier.ipfs import BlockStore
+from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
 
 SERVED = "GatewayBytesServed"  # in the embedded daemon's repo/stat
 CHAIN_PATIENCE = 1800.0  # seconds without a chain before the node gives up
+FEW = 3  # nodes that are thought to wait for a beacon where the last round had no batch to tell
 
 
 class RoundOver(Exception):  # noqa: N818 - control flow, never shown
@@ -65,8 +68,10 @@ class Parts:
     reader: ChainReader
     outbox: Outbox
     store: BlockStore
+    peers: GatewayReader  # looks whether producers still serve what they published
     worker: TaskWorker
     policy: Policy
+    engine: Engine  # what generates, with the policy's weights
     bases: Bases
     model: PolicyModel | None  # answers the policy check; None: that check is left out
     pins: PinBook
@@ -87,7 +92,6 @@ class Node:
         self._spec = parts.reader.deployment.spec
         self._status = StatusFile(parts.home)
         self._checkpoints = parts.home / layout.CHECKPOINTS
-        self._optimizer = make_optimizer(parts.policy, parts.config)
         auditor = Auditor(
             parts.reader,
             parts.store,
@@ -99,25 +103,31 @@ class Node:
             parts.node,
         )
         self._pool = Pool(auditor, parts.policy, parts.audit_seconds, self._raise_if_stopped)
+        name = f"{parts.seed}/{parts.node}"
+        self._learner = Learner(parts.policy, parts.config, self._checkpoints, self._pool, name)
+        self._presence = Presence(auditor, parts.peers)
+        self._turns = Turns(parts.node, parts.outbox)
+        audits = AuditsReader(parts.reader)
+        self._settler = Settler(parts.reader, audits, parts.outbox, self._turns, parts.node, self._pool)
+        self._voting: Voting | None = None  # of the round that is or was played last
+        self._said: set[str] = set()  # what the operator was told, and need not be told every round
         self._own = OwnBatches(
             parts.reader,
             parts.outbox,
             parts.store,
             parts.worker,
             parts.policy,
+            parts.engine,
             self._spec,
             parts.node,
             self._checkpoints,
             self._keep,
         )
         self._played: bytes | None = None  # the beacon of the round that is or was played last, once it is known
-        self._learned: dict[str, Any] = {}  # what the report says of the training in the weights
-        self._trained = -1  # the last round whose training is in the weights
         self._done = -1  # the last round that was played to its end
         self._reported = -1  # the last round that was reported
         self._waited = 0.0  # seconds between rounds
         self._bytes = (0, 0)  # up and down, when last counted
-        self._published: Published
 
     # -- the loop --
 
@@ -169,22 +179,25 @@ class Node:
     def _play(self, round_: int) -> None:
         """One round. Each step finds out by itself what an earlier run has done already."""
         report = RoundReport(round=round_, seconds_waiting=self._waited)
-        self._waited, self._played = 0.0, None
+        self._waited, self._played, self._voting = 0.0, None, None
+        self._learner.roll_back()
         self._status.update(round=round_, phase="waiting for the beacon", trouble="")
         with self._timed(report, "waiting"):
             beacon = self._played = self._beacon(round_)
+        info = self._standing()
         with self._timed(report, "generating"):
             self._status.update(phase="generating")
-            own = self._own.publish(round_, beacon, self._published, report)
+            own = self._publish(round_, beacon, info, report)
         with self._timed(report, "auditing"):
             pool = self._audit(round_, report)
             self._vote(round_, report)
-        if own and self._trained < round_:
+        if own and self._learner.trained < round_:
             with self._timed(report, "training"):
-                self._train(round_, own, pool)
-        if self._trained == round_:
-            vars(report).update(self._learned)
-        self._commit(round_)
+                self._status.update(phase="training")
+                self._learner.train(round_, own, pool)
+        if self._learner.trained == round_:
+            vars(report).update(self._learner.learned)
+        self._commit(round_, info)
         self._status.update(phase="waiting for its transactions")
         with self._timed(report, "waiting"):
             self._wait_for_transactions(round_)
@@ -197,39 +210,50 @@ class Node:
             report.append_to(self._parts.home)
             self._reported = round_
         log.info(
-            "round=%d reward=%d/%d own_with_advantage=%d/%d external_used=%d external_missing=%d skipped=%r",
+            "round=%d reward=%d/%d own_with_advantage=%d/%d external_used=%d external_missing=%d repaired=%d/%d "
+            "skipped=%r",
             *(round_, report.reward, report.completions, report.own_with_advantage, report.own_groups),
-            *(report.external_used, report.external_missing, report.skipped),
+            *(report.external_used, report.external_missing, report.repaired, report.positions, report.skipped),
         )
 
     # -- its steps --
 
     def _resume(self) -> None:
-        checkpoint = latest_checkpoint(self._checkpoints, log.warning)
-        if checkpoint is not None:
-            checkpoint.restore(self._parts.policy, self._optimizer)
-            self._trained = checkpoint.round
-            self._pool.used = {(index, slot) for index, slot in checkpoint.state["used"]}
-            self._learned = checkpoint.state.get("report", {})
-            log.info("resumed from the checkpoint of round %d", self._trained)
-        self._published = self._parts.policy.publish()
+        self._learner.resume()
         reports = read_rounds(self._parts.home)
         self._reported = reports[-1]["round"] if reports else -1
         self._bytes = self._bytes_so_far()
         self._status.update(node=self._parts.node, phase="starting", round=-1, done_round=-1)
 
     def _beacon(self, round_: int) -> bytes:
-        """The round's beacon; pokes the contract if nobody else does within a few polls."""
-        reader = self._parts.reader
-        patience = int(self._parts.node, 16) % 3
+        """The round's beacon; pokes the contract when it is this node's turn, and again where that came to nothing."""
+        reader, crowd = self._parts.reader, 0
         while (beacon := reader.beacon(round_)) is None:
-            # In the round's first block the contract refuses, and what it refused the outbox does not send again.
+            # In the round's first block the contract refuses.
             if reader.block_number() > reader.first_block_of(round_):
-                if patience == 0:
-                    self._parts.outbox.put(f"poke/{round_}", Call("rounds", "poke"), deadline_round=round_)
-                patience -= 1
+                crowd = crowd or reader.round_at(max(0, round_ - 1)).count or FEW
+                self._turns.offer(
+                    f"poke/{round_}",
+                    Call("rounds", "poke"),
+                    crowd=crowd,
+                    needed=lambda: reader.beacon(round_) is None,
+                    deadline_round=round_,
+                )
             self._step(round_)
         return beacon
+
+    def _standing(self) -> NodeInfo:
+        """What the chain says of this node; why it can promise nothing is said once."""
+        info = self._parts.reader.node_of(self._parts.node)
+        if words := why_silent(info, int(self._spec.chain.bond, 16)):
+            self._say(words)
+        return info
+
+    def _publish(self, round_: int, beacon: bytes, info: NodeInfo, report: RoundReport) -> list[Group]:
+        if info.state in (NodeState.REGISTERED, NodeState.EXITING):
+            return self._own.publish(round_, beacon, self._learner.published, report)
+        report.skipped = f"the node is {info.state.value}: it cannot publish"
+        return []
 
     def _audit(self, round_: int, report: RoundReport) -> list[Group]:
         """The groups of the last rounds' windows that passed, without those that were trained on."""
@@ -240,69 +264,58 @@ class Node:
         past = range(max(0, round_ - self._spec.pool_rounds), round_)
         batches = [batch for window in (self._pool.window(r, 1) for r in past) for batch in window]
         self._pool.look(batches, report)
-        self._pool.forget_used(batches)
         self._pool.forget_before(round_ - FINAL_AFTER)
-        return self._pool.unused_groups(batches)
+        return self._pool.offer(batches)
 
     def _vote(self, round_: int, report: RoundReport) -> None:
         """Say on chain what was found, and what follows from it."""
         if self._parts.ballots is None:
             return
         self._status.update(phase="voting")
-        voting = Voting(
+        self._voting = Voting(
             reader=self._parts.reader,
             audits=AuditsReader(self._parts.reader),
             outbox=self._parts.outbox,
             ballots=self._parts.ballots,
+            turns=self._turns,
+            settler=self._settler,
+            presence=self._presence,
             voter=self._parts.node,
             pool=self._pool,
             report=report,
             keep=lambda block: self._keep([block], round_),
+            say=self._say,
         )
-        voting.play(round_)
+        self._voting.play(round_)
         self._parts.outbox.pump()
 
-    def _train(self, round_: int, own: list[Group], pool: list[Group]) -> None:
-        """One SAPO step and the checkpoint that holds it."""
-        parts = self._parts
-        self._status.update(phase="training")
-        rng = random.Random(f"{parts.seed}/{parts.node}/{round_}")
-        groups, counts = build_training_set(own, pool, parts.config, round_=round_, rng=rng)
-        stats = train_step(parts.policy, self._optimizer, groups, parts.config)
-        self._pool.used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
-        published = parts.policy.publish()
-        learned = {
-            "external_used": counts.external_used,
-            "external_missing": counts.external_missing,
-            "training": dataclasses.asdict(stats),
-        }
-        state = {"used": sorted(self._pool.used), PUBLISHED: "0x" + published.digest.hex(), "report": learned}
-        save_checkpoint(self._checkpoints, parts.policy, self._optimizer, round_=round_, state=state)
-        self._trained, self._published, self._learned = round_, published, learned
-        if counts.external_missing and round_ > 1:
-            log.warning(
-                "only %d of %d external groups were to be had", counts.external_used, parts.config.external_groups
-            )
-
-    def _commit(self, round_: int) -> None:
+    def _commit(self, round_: int, info: NodeInfo) -> None:
         """Publish the weights and commit them for the next round that can still be committed for."""
         parts = self._parts
         target = max(round_, parts.reader.current_round()) + 1
         if parts.last_round is not None and target > parts.last_round:
             return
+        if not info.active and parts.outbox.call_of(f"top-up/{round_}") is None:
+            return  # it can promise nothing
         if (
             parts.outbox.call_of(f"commit/{target}") is not None
             or parts.reader.policy_of(parts.node, target) is not None
         ):
             return
         self._status.update(phase="committing its policy")
-        self._keep([self._published.manifest, *self._published.blocks], target)
+        self._keep([self._learner.published.manifest, *self._learner.published.blocks], target)
         slots = min(parts.config.own_groups, self._spec.max_slots)
-        call = Call("rounds", "commitPolicy", (parts.node, target, self._published.digest, slots))
+        call = Call("rounds", "commitPolicy", (parts.node, target, self._learner.published.digest, slots))
         parts.outbox.put(f"commit/{target}", call, deadline_round=target - 1)
         parts.outbox.pump()
 
     # -- small things --
+
+    def _say(self, words: str) -> None:
+        """Once, as long as the node runs."""
+        if words not in self._said:
+            self._said.add(words)
+            log.warning("%s", words)
 
     def _keep(self, blocks: Iterable[bytes], round_: int) -> None:
         """Put blocks to IPFS, to be served until the round is final plus a margin."""
@@ -331,7 +344,11 @@ class Node:
         return int(store.stat().get(SERVED, 0)), store.bytes_down
 
     def _step(self, round_: int) -> None:
-        """Let the outbox work, wait one poll. Raises RoundOver once the round is over, Stopped if asked to."""
+        """Let everything go on, wait one poll. Raises RoundOver once the round is over, Stopped if asked to."""
+        if self._voting is not None:
+            self._voting.go_on()
+        if self._turns:
+            self._turns.step(self._parts.reader.block_number())
         self._parts.outbox.pump()
         self._stop.wait(self._parts.poll_seconds)
         self._raise_if_stopped()
@@ -340,9 +357,9 @@ class Node:
         self._raise_if_beacon_changed(round_)
 
     def _wait_for_transactions(self, round_: int) -> None:
-        """Until they are settled, or the round is over: then those that are late expire by themselves."""
+        """Until they are settled and nothing is waited for, or the round is over: then what is late expires."""
         try:
-            while self._parts.outbox.pending():
+            while self._parts.outbox.pending() or self._turns or (self._voting and not self._voting.finished):
                 self._step(round_)
         except RoundOver as over:
             log.warning("round %d ended while transactions were on their way: %s", round_, over)

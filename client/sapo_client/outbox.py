@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
-from sapo_client.fees import GWEI, Fees, base_fee, estimate_gas, succeeded, taker_of_nonce, why_failed
+from sapo_client.fees import GWEI, Fees, base_fee, beacon_now, estimate_gas, succeeded, taker_of_nonce, why_failed
 from sapo_client.outbox_store import Attempt, Entry, OutboxError, OutboxStore
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
@@ -38,7 +38,8 @@ class TxState:
     """What became of a call.
 
     intent: stored, not signed. sent: signed; may be mined at any time. mined: in the chain, and it succeeded.
-    failed: the contract refused, before or after it was sent. expired: its deadline passed; it will never be mined.
+    failed: the contract refused, before or after it was sent. expired: its deadline passed, or the chain has another
+    beacon than the one that it was made for; it will never be mined.
     What was mined goes back to sent where a reorganization removes it, until it is confirmed.
     """
 
@@ -89,17 +90,26 @@ class Outbox:
 
     # -- what the node calls --
 
-    def put(self, key: str, call: Call, *, deadline_round: int | None = None, value: int = 0) -> None:
+    def put(
+        self,
+        key: str,
+        call: Call,
+        *,
+        deadline_round: int | None = None,
+        value: int = 0,
+        beacon: tuple[int, bytes] | None = None,
+    ) -> None:
         """Stores a call, to be sent once. Sends nothing; `pump` does.
 
         key: what this is, e.g. "submit/17"; a second put of the same key and call does nothing. deadline_round: the
-        last round in which sending it makes sense. value: wei. Raises ValueError for a call that does not fit the
-        ABI, and OutboxError where the key stands for another call already (the stored one stays).
+        last round in which sending it makes sense. value: wei. beacon: (round, its beacon) that the call is made for;
+        after a reorganization that gave the round another one it is not sent any more. Raises ValueError for a call
+        that does not fit the ABI, and OutboxError where the key stands for another call already (the stored one stays).
         """
         call.encode()
         known = self._store.get(key)
         if known is None:
-            self._store.add(key, call, value, deadline_round)
+            self._store.add(key, call, value, deadline_round, beacon)
         elif (known.call, known.value) != (call, value):
             raise OutboxError(
                 f"the outbox holds another call as {key!r} already ({known.status}); what was stored first counts"
@@ -120,6 +130,10 @@ class Outbox:
         if found is None:
             return TxState("none")
         return TxState(cast(Status, found.status), found.reason, found.hash, found.block, found.confirmed)
+
+    def keys(self, prefix: str) -> list[str]:
+        """The keys that begin so, in the order in which they were put. Asks the disk only."""
+        return self._store.keys(prefix)
 
     def call_of(self, key: str) -> Call | None:
         """The stored call."""
@@ -161,23 +175,35 @@ class Outbox:
         self._fill_gaps(head, used)
         in_flight, intents = self._store.in_flight(), self._store.intents()
         late = self._late([*in_flight, *intents])
+        unsure = self._of_other_histories([*in_flight, *intents], late)
         accepted = True
         for entry in in_flight:
-            accepted = self._push(entry, head, used, too_late=entry.id in late) and accepted
+            if entry.id not in unsure:
+                accepted = self._push(entry, head, used, too_late=entry.id in late) and accepted
         for entry in self._store.intents():
             if entry.id in late:
-                self._settle(entry, "expired", f"round {entry.deadline} ended before it could be sent")
-            elif accepted:
+                self._settle(entry, "expired", late[entry.id])
+            elif accepted and entry.id not in unsure:
                 # In order: a later call often needs an earlier one (register, then commit).
                 accepted = self._start(entry, head, used)
 
-    def _late(self, entries: Sequence[Entry]) -> set[int]:
-        """The ids of those whose deadline passed."""
+    def _late(self, entries: Sequence[Entry]) -> dict[int, str]:
+        """The ids of those whose deadline passed, and that in words."""
         dated = [(entry.id, entry.deadline) for entry in entries if entry.deadline is not None]
         if not dated:
-            return set()
+            return {}
         round_ = self.reader.current_round()
-        return {id_ for id_, deadline in dated if round_ > deadline}
+        return {id_: f"round {end} ended before it could be sent" for id_, end in dated if round_ > end}
+
+    def _of_other_histories(self, entries: Sequence[Entry], late: dict[int, str]) -> set[int]:
+        """Adds those to `late` whose round has another beacon now. Returns the ids of those of which that is not known
+        yet: they are left alone."""
+        guarded = [(e, e.beacon_round) for e in entries if e.beacon_round is not None and e.id not in late]
+        beacons = {round_: beacon_now(self.reader, round_) for _, round_ in guarded}
+        for entry, round_ in guarded:
+            if beacons[round_] not in (None, entry.beacon):
+                late[entry.id] = f"a reorganization gave round {round_} another beacon before it was mined"
+        return {entry.id for entry, round_ in guarded if beacons[round_] is None}
 
     def _look_receipts_up(self, head: int) -> None:
         entries = self._store.unconfirmed()
@@ -200,7 +226,7 @@ class Outbox:
         if (entry.hash, entry.block, entry.status) != (mined.hash, block, status):
             reason = ""
             if mined.empty:
-                reason = "its round ended while it waited; an empty transaction took its place"
+                reason = "it was too late, or for another beacon; an empty transaction took its place"
             elif status == "failed":
                 reason, again = why_failed(self.reader.w3, self._request(entry), mined.gas, receipt)
                 if again and len(self._store.attempts([entry])[entry.id]) <= self.max_replacements:

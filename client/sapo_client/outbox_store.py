@@ -11,7 +11,7 @@ from typing import Any
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.errors import SapoError
 
-VERSION = 1
+VERSION = 2
 
 SCHEMA = """
 CREATE TABLE owner (identity TEXT NOT NULL);
@@ -26,7 +26,9 @@ CREATE TABLE entry (
     nonce INTEGER,                    -- of its newest transaction; NULL if there is none
     block INTEGER,                    -- in which it was mined
     hash BLOB,                        -- of the transaction that was mined
-    confirmed INTEGER NOT NULL DEFAULT 0
+    confirmed INTEGER NOT NULL DEFAULT 0,
+    beacon_round INTEGER,             -- sent only while the chain has this beacon for that round; NULL: always
+    beacon BLOB
 );
 CREATE TABLE attempt (
     hash BLOB PRIMARY KEY,
@@ -64,6 +66,8 @@ class Entry:
     block: int | None
     hash: bytes | None
     confirmed: bool
+    beacon_round: int | None  # sent only while the chain has this beacon for that round; None: always
+    beacon: bytes | None
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,9 @@ class OutboxStore:
         if version == 0:
             # One transaction, so that a crash leaves either no table or all of them.
             self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version == 1:
+            columns = "ALTER TABLE entry ADD COLUMN beacon_round INTEGER; ALTER TABLE entry ADD COLUMN beacon BLOB;"
+            self._db.executescript(f"BEGIN; {columns} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise OutboxError(f"the outbox {self.path} is of version {version}; this client reads {VERSION}")
         with self._db:
@@ -137,11 +144,19 @@ class OutboxStore:
 
     # -- entries --
 
-    def add(self, key: str, call: Call | None, value: int, deadline: int | None) -> Entry:
+    def add(
+        self,
+        key: str,
+        call: Call | None,
+        value: int,
+        deadline: int | None,
+        beacon: tuple[int, bytes] | None = None,
+    ) -> Entry:
         with self._db:
             self._db.execute(
-                "INSERT INTO entry (key, call, value, deadline, status) VALUES (?, ?, ?, ?, 'intent')",
-                (key, call.to_json() if call else None, str(value), deadline),
+                "INSERT INTO entry (key, call, value, deadline, status, beacon_round, beacon) "
+                "VALUES (?, ?, ?, ?, 'intent', ?, ?)",
+                (key, call.to_json() if call else None, str(value), deadline, *(beacon or (None, None))),
             )
         found = self.get(key)
         assert found is not None
@@ -150,6 +165,11 @@ class OutboxStore:
     def get(self, key: str) -> Entry | None:
         row = self._db.execute("SELECT * FROM entry WHERE key = ?", (key,)).fetchone()
         return _entry(row) if row else None
+
+    def keys(self, prefix: str) -> list[str]:
+        """All keys that begin so, oldest first."""
+        rows = self._db.execute("SELECT key FROM entry WHERE substr(key, 1, ?) = ? ORDER BY id", (len(prefix), prefix))
+        return [row[0] for row in rows]
 
     def intents(self) -> list[Entry]:
         """Not signed yet, oldest first."""

@@ -1,7 +1,7 @@
 """The external pool: what the last rounds' windows gave, each batch fetched and checked once for training and audit."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sapo_client.auditing import Auditor, FetchBudget
@@ -9,6 +9,7 @@ from sapo_client.policy import Policy
 from sapo_client.report import RoundReport
 from sapo_client.sapo import Group
 from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.evidence import Outcome
 from sapo_verifier.proofs import Proof
 
@@ -38,14 +39,18 @@ class Pool:
         self._seconds = seconds
         self._between = between
         self._seen: dict[Name, Seen] = {}
-        self.used: set[tuple[int, int]] = set()  # (index, slot) of groups that were trained on
+        self.used: set[tuple[bytes, int]] = set()  # (manifest, slot) of groups that were trained on
+        self._offered: dict[int, bytes] = {}  # manifests by index, of what was offered last
 
     def window(self, round_: int, stage: int) -> list[BatchInfo]:
         return self._auditor.window(round_, stage)
 
-    def look(self, batches: Sequence[BatchInfo], report: RoundReport) -> list[Seen]:
-        """Each batch, fetched and checked now unless it was before; counted in the report if now."""
-        missing = [batch for batch in batches if _name(batch) not in self._seen]
+    def look(self, batches: Sequence[BatchInfo], report: RoundReport, *, again: bool = False) -> list[Seen]:
+        """Each batch, fetched and checked now unless it was before; counted in the report if now.
+
+        again: also what was void before: its producer may have been away for a moment.
+        """
+        missing = [batch for batch in batches if _name(batch) not in self._seen or (again and self._was_void(batch))]
         if missing:
             endpoints = self._auditor.endpoints(batches)
             budget = FetchBudget(self._seconds, len(missing))
@@ -57,19 +62,36 @@ class Pool:
                 self._seen[_name(batch)] = Seen(batch, *audited)
         return [self._seen[_name(batch)] for batch in batches]
 
-    def unused_groups(self, batches: Sequence[BatchInfo]) -> list[Group]:
-        """What can be learned from batches that were looked at, without what was trained on."""
-        groups = [group for batch in batches for group in self._seen[_name(batch)].groups]
-        return [group for group in groups if (group.index, group.slot) not in self.used]
+    def _was_void(self, batch: BatchInfo) -> bool:
+        return verdict(self._seen[_name(batch)].outcomes) is Verdict.VOID
+
+    def offer(self, batches: Sequence[BatchInfo]) -> list[Group]:
+        """What can be learned from batches that were looked at, without what was trained on.
+
+        Of that, only what is still on offer is remembered.
+        """
+        self._offered = {batch.index: batch.manifest for batch in batches}
+        manifests = set(self._offered.values())
+        self.used = {(manifest, slot) for manifest, slot in self.used if manifest in manifests}
+        return [
+            group
+            for batch in batches
+            for group in self._seen[_name(batch)].groups
+            if (batch.manifest, group.slot) not in self.used
+        ]
+
+    def used_with(self, groups: Iterable[Group]) -> set[tuple[bytes, int]]:
+        """`used` with these groups of the last offer, own ones left out."""
+        external = [(group.index, group.slot) for group in groups if group.external and group.index is not None]
+        return self.used | {(self._offered[index], slot) for index, slot in external}
 
     def forget_before(self, round_: int) -> None:
         """Drop what no window and no vote can ask for any more."""
         self._seen = {name: seen for name, seen in self._seen.items() if seen.batch.round >= round_}
 
-    def forget_used(self, batches: Sequence[BatchInfo]) -> None:
-        """Remember of what was trained on only what is still on offer."""
-        indices = {batch.index for batch in batches}
-        self.used = {(index, slot) for index, slot in self.used if index in indices}
+    def producers(self) -> set[str]:
+        """Of the batches that were looked at: the nodes that this one knows of."""
+        return {seen.batch.node for seen in self._seen.values()}
 
     def proofs(self) -> list[tuple[BatchInfo, Proof]]:
         """What can be proven against batches that were looked at."""

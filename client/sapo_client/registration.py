@@ -29,20 +29,14 @@ def ensure_registered(
     info = reader.node_of(node)
     bond = int(reader.deployment.spec.chain.bond, 16)
     if info.state in (NodeState.NONE, NodeState.WITHDRAWN):
-        if not register:
-            raise SapoError(
-                f"node {node} is not registered. Send it {coins(bond)} for the bond and some more for gas, then "
-                "start it once with --register, which locks the bond"
-            )
-        if node != operator:
-            raise SapoError(f"only the owner {node} can register the node, not its operator {operator}")
+        refuse_unregistered(info, operator, bond, register=register)
         key = f"register/{info.registered_block}"
         # An earlier run may have stored it with another endpoint, which is put right below.
         call = outbox.call_of(key) or Call("nodes", "register", (operator, endpoint))
         if not _send(outbox, key, call, stop, value=bond):
             return
         info = reader.node_of(node)
-    _refuse_inactive(info, operator, bond)
+    refuse_useless(info, operator)
     if info.endpoint != endpoint:
         if node != operator:
             log.warning("peers look for this node at %s; only the owner can change that to %s", info.endpoint, endpoint)
@@ -50,17 +44,52 @@ def ensure_registered(
         _send(outbox, f"endpoint/{reader.block_number()}", Call("nodes", "setEndpoint", (endpoint,)), stop)
 
 
-def _refuse_inactive(info: NodeInfo, operator: str, bond: int) -> None:
+def why_silent(info: NodeInfo, bond: int) -> str:
+    """Why a node can promise nothing (policies, verdicts), and what it does all the same; empty if it can.
+
+    bond: wei of a full one.
+    """
+    if info.active:
+        return ""
+    match info.state:
+        case NodeState.SLASHED:
+            return (
+                f"node {info.node} was slashed: its bond is gone, and it can take no part again. It claims what it has "
+                "earned before; stop it, and start over with another key"
+            )
+        case NodeState.EXITING:
+            return (
+                f"node {info.node} has asked to exit: it promises nothing new, does what it owes, and claims its pay. "
+                f"Withdraw the bond from block {info.exit_block} on"
+            )
+        case NodeState.REGISTERED:
+            return (
+                f"node {info.node} has {coins(info.bond)} of its bond of {coins(bond)} left: it tops it up before it "
+                "promises anything"
+            )
+    return f"node {info.node} is not registered (any more): it can take no part"
+
+
+def refuse_useless(info: NodeInfo, operator: str) -> None:
+    """Raises SapoError where the node can do nothing at all, or this key nothing for it."""
     if info.state is NodeState.SLASHED:
-        raise SapoError(f"node {info.node} was slashed and cannot take part again; start over with another key")
-    if info.state is NodeState.EXITING:
-        raise SapoError(f"node {info.node} has asked to exit; withdraw the bond from block {info.exit_block} on")
-    if not info.active:
         raise SapoError(
-            f"node {info.node} has {coins(info.bond)} of its bond of {coins(bond)} left; top it up with Nodes.topUp"
+            f"node {info.node} was slashed and cannot take part again; `sapo claim` pulls what it earned before. Start "
+            "over with another key"
         )
     if operator not in (info.node, info.operator):
         raise SapoError(f"the key {operator} is neither the owner {info.node} nor its operator {info.operator}")
+
+
+def refuse_unregistered(info: NodeInfo, operator: str, bond: int, *, register: bool) -> None:
+    """Raises SapoError where the node is not registered, and is not to be or cannot be by this key."""
+    if not register:
+        raise SapoError(
+            f"node {info.node} is not registered. Send it {coins(bond)} for the bond and some more for gas, then "
+            "start it once with --register, which locks the bond"
+        )
+    if info.node != operator:
+        raise SapoError(f"only the owner {info.node} can register the node, not its operator {operator}")
 
 
 def _send(outbox: Outbox, key: str, call: Call, stop: threading.Event, *, value: int = 0) -> bool:

@@ -18,14 +18,13 @@ from sapo_devnet.chain import Chain, Clock
 from sapo_devnet.nodes import TESTS, DevnetNode, NodeOptions
 from sapo_devnet.pay import LEGEND as PAY_LEGEND
 from sapo_devnet.pay import failures, pay_table
-from sapo_devnet.pocket import pocket_policy
-from sapo_devnet.processes import Process, stop_all
+from sapo_devnet.policies import DevnetPolicy, devnet_spec, find_policies
+from sapo_devnet.processes import STARTED, Process, stop_all
 from sapo_devnet.table import LEGEND, checked_share, round_line, table, third_means
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
-from sapo_verifier.networks import pocket_spec
 
 sys.path.append(str(TESTS))
 from hostile.names import ATTACKS
@@ -33,13 +32,15 @@ from hostile.names import ATTACKS
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 600.0  # for all nodes to have loaded and registered, on a slow machine
 POLL_SECONDS = 0.1
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
 INITS_AT_A_TIME = 4
 LEAST_CHECKED = 0.95
 
 
 def main() -> int:
     options = _parser().parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in ENDS:
+        signal.signal(number, _interrupt)
     devnet = Devnet(options)
     try:
         devnet.start()
@@ -61,14 +62,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--nodes", type=int, default=4, metavar="N", help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=30, metavar="N", help="with batches (%(default)s)")
-    parser.add_argument("--i", type=int, default=4, help="own groups per node and round (%(default)s)")
-    parser.add_argument("--j", type=int, default=4, help="other nodes' groups (%(default)s)")
-    parser.add_argument("--external", choices=("truncated", "as-own", "drop-negatives"), default="truncated")
+    parser.add_argument("--i", type=int, help="own groups per node and round (4; with smollm2 2)")
+    parser.add_argument("--j", type=int, help="other nodes' groups (as --i)")
+    rules = ("drop-negatives", "truncated", "truncated-drop-negatives", "clipped", "as-own")
+    parser.add_argument("--external", choices=rules, default="drop-negatives", help="what other nodes' tokens count")
     parser.add_argument("--seed", type=int, default=0, help="of keys' order and sampling (%(default)s)")
-    parser.add_argument("--policy", default="pocket", metavar="FOLDER", help="a base's folder (the pocket policy)")
+    parser.add_argument(
+        "--policy",
+        default="pocket",
+        metavar="A,B,…",
+        help="pocket, smollm2, or a pocket policy's folder; nodes take them in turn (%(default)s)",
+    )
+    parser.add_argument("--lora-rank", type=int, metavar="N", help="of smollm2's adapters (16)")
+    words = "what generates (%(default)s); vllm: for smollm2, as it has no kernel for a pocket policy's heads on a CPU"
+    parser.add_argument("--engine", choices=("torch", "vllm"), default="torch", help=words)
     parser.add_argument("--pocket-steps", type=int, metavar="N", help="a quick, worse pocket policy, for tests")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads per node (%(default)s)")
-    parser.add_argument("--round-limit", type=float, default=300.0, metavar="S", help="a round ends then (%(default)s)")
+    parser.add_argument("--round-limit", type=float, metavar="S", help="a round ends then (300; with smollm2 1200)")
     parser.add_argument(
         "--attack",
         type=_attacks,
@@ -78,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         + ", ".join(sorted(ATTACKS)),
     )
     parser.add_argument("--kill", metavar="NODE:ROUND", help="kill -9 node NODE in round ROUND and start it again")
+    parser.add_argument("--with-daemon", action="store_true", help="--kill takes the node's IPFS daemon along")
     parser.add_argument("--keep", action="store_true", help="leave it running at the end and print the URLs")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where to keep logs and homes (.devnet/<time>)")
     return parser
@@ -113,6 +124,7 @@ class Devnet:
         self._began = time.monotonic()
         self._chain: Chain | None = None
         self._nodes: list[DevnetNode] = []
+        self._policies: list[DevnetPolicy] = []
         self._clock: Clock
         self._shown = -1
         self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
@@ -121,32 +133,35 @@ class Devnet:
     def start(self) -> None:
         """Everything up to round 0."""
         options = self._options
-        if options.policy == "pocket":
-            policy = pocket_policy(ROOT, steps=options.pocket_steps)
-        else:
-            policy = Path(options.policy).resolve()
+        if options.engine == "vllm" and "smollm2" not in options.policy.split(","):
+            raise SapoError("vLLM cannot run pocket policies on a CPU (their heads); use --policy smollm2 with it")
+        self._policies = find_policies(ROOT, options.policy, options.pocket_steps, options.lora_rank)
+        groups, limit = (2, 1200.0) if any(policy.base == "smollm2" for policy in self._policies) else (4, 300.0)
+        options.i, options.j = (groups if given is None else given for given in (options.i, options.j))
+        options.round_limit = limit if options.round_limit is None else options.round_limit
         self._data.mkdir(parents=True)
         self._say(f"data and logs in {self._data}")
-        spec = pocket_spec(policy)
+        spec = devnet_spec(self._policies)
         self._chain = Chain(ROOT, self._data / "anvil.log")
         deployment = self._chain.deploy(ROOT, spec, room=64 + 8 * (options.nodes + len(options.attack)))
         path = self._data / "deployment.json"
         deployment.save(path)
         self._say(f"Anvil at {self._chain.url}, contracts deployed, spec 0x{spec.digest().hex()[:12]}…")
-        self._nodes = [DevnetNode(f"node{i}", self._data / f"node{i}", i) for i in range(options.nodes)]
+        for i in range(options.nodes):
+            self._nodes.append(DevnetNode(f"node{i}", self._data / f"node{i}", i))
         for name in _names(options.attack):
             attack = name.partition("-")[0]
             self._nodes.append(DevnetNode(name, self._data / name, len(self._nodes), attack))
         node_options = NodeOptions(
             deployment=path,
             rpc=self._chain.url,
-            policy=policy,
-            base=spec.bases[0].id,
+            policies=self._policies,
             own_groups=options.i,
             external_groups=options.j,
             external=options.external,
             seed=options.seed,
             threads=options.threads,
+            engine=options.engine,
             last_round=options.rounds if options.attack else None,
         )
         with ThreadPoolExecutor(INITS_AT_A_TIME) as pool:
@@ -166,10 +181,10 @@ class Devnet:
         return all(node.ready() for node in self._nodes)
 
     def _refuse_dead(self) -> None:
-        for node in self._nodes:
-            for process in node.processes():
-                if process.exit_status() is not None:
-                    raise SapoError(f"{process.name} has ended; {process.log} ends with:\n{process.last_words()}")
+        chain = [self._chain.process] if self._chain else []
+        for process in [*chain, *(process for node in self._nodes for process in node.processes())]:
+            if process.exit_status() is not None:
+                raise SapoError(f"{process.name} has ended; {process.log} ends with:\n{process.last_words()}")
 
     def play(self) -> None:
         """Rounds 0 … N; in round 0 nodes can only commit their policies."""
@@ -195,10 +210,11 @@ class Devnet:
         if self._kill is None or now != self._kill[1]:
             return
         node = self._nodes[self._kill[0]]
-        if node.process is not None and node.status().get("phase") in ("generating", "auditing", "training"):
-            self._say(f"kill -9 {node.name} while {node.status()['phase']}, and start it again")
-            node.process.kill()
-            node.start()
+        phase = node.status().get("phase")
+        if node.status().get("round") == now and phase in ("generating", "auditing", "voting", "training"):
+            also = " and its daemon" * self._options.with_daemon
+            self._say(f"kill -9 {node.name}{also} while {phase}, and start again")
+            node.crash(with_daemon=self._options.with_daemon)
             self._kill = None
 
     def finish(self) -> int:
@@ -212,7 +228,8 @@ class Devnet:
         expected = self._options.nodes * self._options.rounds
         failed = sum(row["external_failed"] for row in rows)
         peaks = {node.name: node.process.peak_kib // 1024 for node in self._nodes if node.process}
-        print(f"batches published: {batches} of {expected}")
+        repaired, positions = (sum(row[name] for row in rows) for name in ("repaired", "positions"))
+        print(f"batches published: {batches} of {expected}; tokens repaired: {repaired} of {positions}")
         print(f"own fresh reward per completion: first third {first:.3f}, last third {last:.3f}")
         print(
             f"external groups from round 3 on: {checked:.1%} of those drawn were fetched and checked; {failed} failed"
@@ -222,6 +239,7 @@ class Devnet:
             "options": {key: str(value) for key, value in vars(self._options).items()},
             "nodes": {node.name: node.address for node in self._nodes},
             "starts": {node.name: node.starts for node in self._nodes},
+            "spec": "0x" + Deployment.load(self._data / "deployment.json").spec_digest.hex(),
             "batches": batches,
             "batches_expected": expected,
             "first_third": first,
@@ -254,7 +272,7 @@ class Devnet:
         found = books(self._chain, reader, accounts, endpoints, self._options.rounds)
         reader.close()
         limits = {attack: most for attack, most in ATTACKS.items() if most is not None}
-        reasons = list(failures(found, limits))
+        reasons = list(failures(found, limits, self._options.rounds))
         print(f"\n{pay_table(found.accounts)}\n{PAY_LEGEND}")
         print(f"burned: {coins(found.burned)} coins; sums that are off: {len(found.errors)}")
         summary |= {**found.to_json(), "failures": reasons}
@@ -266,9 +284,10 @@ class Devnet:
         print(f"\nAnvil: {self._chain.url}\ndeployment: {self._data / 'deployment.json'}")
         for node in self._nodes:
             print(f"{node.name}: {node.address}, IPFS RPC {node.api}, gateway {node.gateway}, home {node.home}")
+        bases = " ".join(f"--base {folder}" for folder in sorted({policy.folder for policy in self._policies}))
         print(
             f"audit a batch: .venv/bin/sapo-verify batch 17 --rpc {self._chain.url} --allow-private "
-            f"--deployment {self._data / 'deployment.json'} --base {self._options.policy}\nCtrl-C stops everything.",
+            f"--deployment {self._data / 'deployment.json'} {bases}\nCtrl-C stops everything.",
             flush=True,
         )
         while True:
@@ -296,11 +315,16 @@ class Devnet:
         print(f"{clear}[{time.monotonic() - self._began:6.1f} s] {words}", flush=True)
 
     def stop(self) -> None:
-        """Nodes first, so that they end their last transactions in peace; then daemons; the chain last."""
+        """Nodes first, so that they end their last transactions in peace; then daemons; the chain last.
+
+        Nothing can interrupt this, and it takes less than a minute.
+        """
+        for number in ENDS:
+            signal.signal(number, signal.SIG_IGN)
         running = [node.process for node in self._nodes if node.process]
         daemons = [node.daemon for node in self._nodes]
         chain: list[Process] = [self._chain.process] if self._chain else []
-        killed = [name for part in (running, daemons, chain) for name in stop_all(part)]
+        killed = [name for part in (running, daemons, chain, STARTED) for name in stop_all(part)]
         if killed:
             print(f"devnet: had to be killed: {', '.join(killed)}", file=sys.stderr)
 

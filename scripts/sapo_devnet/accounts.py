@@ -49,7 +49,8 @@ class Account:
     disputes_returned: int = 0
     gas: int = 0
     balance: int = 0
-    score: int = 0  # ones that are paid
+    ones: int = 0  # of the claims of all its batches
+    score: int = 0  # of those that are paid
     paid_verdicts: int = 0
     producer: int = 0  # tokens
     auditor: int = 0
@@ -127,6 +128,7 @@ def books(
     for entry in batches:
         _add(by_node[entry.batch.node].batches, entry.outcome.state)
         by_node[entry.batch.node].disputed += entry.outcome.in_stage_2
+        by_node[entry.batch.node].ones += entry.batch.claim.bit_count()
         for check, count in entry.checks.items():
             _add(by_node[entry.batch.node].checks, check, count)
     payouts = {account.node: audits.payouts_of(account.node, range(last_round + 1)) for account in accounts}

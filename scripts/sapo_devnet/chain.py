@@ -24,11 +24,17 @@ MINER = "0x00000000000000000000000000000000000000fe"  # gets the fees: Anvil's o
 MARGIN_BLOCKS = 2  # a round's last blocks are left for its end
 
 
+def anvil_binary(root: Path) -> Path:
+    """Anvil itself, not npm's wrapper around it: killed, that would leave Anvil behind."""
+    found = sorted((root / "node_modules" / "@foundry-rs").glob("anvil-*/bin/anvil"))
+    return found[0] if found else root / "node_modules" / ".bin" / "anvil"
+
+
 class Chain:
     """Anvil, mined by `Clock` alone once the contracts are there."""
 
     def __init__(self, root: Path, log: Path) -> None:
-        command = [str(root / "node_modules" / ".bin" / "anvil"), "--port", "0", "--slots-in-an-epoch", "1"]
+        command = [str(anvil_binary(root)), "--port", "0", "--slots-in-an-epoch", "1"]
         self.process = Process("anvil", command, log)
         self.url = self._wait_ready()
         self._w3 = rpc.connect_for_sending(self.url)
@@ -54,7 +60,9 @@ class Chain:
         self.rpc("anvil_setBalance", address, hex(FUNDS))
 
     def rpc(self, method: str, *params: Any) -> Any:
-        answer: dict[str, Any] = self._w3.provider.make_request(method, list(params))  # type: ignore[arg-type,assignment]
+        """Raises SapoError where the chain refuses, or is not there any more."""
+        with rpc.transport(self.url):
+            answer: dict[str, Any] = self._w3.provider.make_request(method, list(params))  # type: ignore[arg-type,assignment]
         if "error" in answer:
             raise SapoError(f"the devnet's chain refuses {method}: {answer['error']}")
         return answer["result"]

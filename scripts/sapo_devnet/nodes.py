@@ -4,12 +4,14 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sapo_client.config import FILE_NAME, Settings
 from sapo_client.report import read_rounds, read_status
+from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.processes import Process
 from sapo_verifier import keystore
 from sapo_verifier.errors import SapoError
@@ -23,13 +25,13 @@ SAPO = [sys.executable, "-m", "sapo_client"]
 class NodeOptions:
     deployment: Path
     rpc: str
-    policy: Path
-    base: str
+    policies: Sequence[DevnetPolicy]  # nodes take them in turn
     own_groups: int
     external_groups: int
     external: str
     seed: int
     threads: int
+    engine: str  # of policies other than pocket ones
     last_round: int | None = None  # to publish in
 
 
@@ -45,10 +47,25 @@ class DevnetNode:
         self.address = ""
         self._password = home.parent / f"{name}.password"
         home.mkdir(parents=True)
-        command = [*SAPO, "ipfs", "--repo", str(home / "ipfs"), "--api", "127.0.0.1:0", "--gateway", "127.0.0.1:0"]
-        self.daemon = Process(f"{name}'s IPFS daemon", [*command, "--allow-private"], home / "ipfs.log")
+        self.daemon = self._start_daemon("127.0.0.1:0", "127.0.0.1:0")
         self.process: Process | None = None
         self.starts = 0
+
+    def _start_daemon(self, api: str, gateway: str) -> Process:
+        command = [*SAPO, "ipfs", "--repo", str(self.home / "ipfs"), "--api", api, "--gateway", gateway]
+        return Process(f"{self.name}'s IPFS daemon", [*command, "--allow-private"], self.home / "ipfs.log")
+
+    def crash(self, *, with_daemon: bool) -> None:
+        """kill -9, and start again; the daemon where it was."""
+        if self.process is not None:
+            self.process.kill()
+        if with_daemon:
+            self.daemon.kill()
+            api, gateway = (":".join(address.split("/")[2:5:2]) for address in (self.api, self.gateway))
+            said = self.daemon.log.stat().st_size
+            self.daemon = self._start_daemon(api, gateway)
+            self._daemon_addresses(said)  # or else the node would start a daemon of its own
+        self.start()
 
     def init(self, options: NodeOptions) -> None:
         """`sapo init`, with the ports that the daemon chose."""
@@ -56,7 +73,13 @@ class DevnetNode:
         keystore.write_random_password(self._password)
         command = [*SAPO, "init", "--home", str(self.home), "--password-file", str(self._password), "--light-key"]
         command += ["--deployment", str(options.deployment), "--rpc", options.rpc, "--allow-private"]
-        command += ["--policy", str(options.policy), "--base", options.base, "--external", options.external]
+        policy = options.policies[self.number % len(options.policies)]
+        command += ["--policy", str(policy.folder), "--base", policy.base, "--external", options.external]
+        command += ["--lora-rank", str(policy.lora_rank)]
+        command += ["--engine", "torch" if policy.base == "pocket" else options.engine]
+        for other in options.policies:
+            if other.base != policy.base:
+                command += ["--other-base", str(other.folder)]
         command += ["--ipfs-api", self.api, "--ipfs-gateway", self.gateway, "--poll-seconds", "0.2"]
         command += ["--i", str(options.own_groups), "--j", str(options.external_groups)]
         command += ["--seed", str(options.seed), "--threads", str(options.threads)]
@@ -104,11 +127,12 @@ class DevnetNode:
     def processes(self) -> list[Process]:
         return [self.daemon, *([self.process] if self.process else [])]
 
-    def _daemon_addresses(self) -> tuple[str, str]:
+    def _daemon_addresses(self, since: int = 0) -> tuple[str, str]:
+        """As the daemon says, after the first `since` bytes of its log."""
         deadline = time.monotonic() + READY_SECONDS
         pattern = re.compile(r"api=http://127\.0\.0\.1:(\d+) gateway=http://127\.0\.0\.1:(\d+)")
         while time.monotonic() < deadline and self.daemon.exit_status() is None:
-            if found := pattern.search(self.daemon.log.read_text()):
+            if found := pattern.search(self.daemon.log.read_bytes()[since:].decode(errors="replace")):
                 return f"/ip4/127.0.0.1/tcp/{found[1]}/http", f"/ip4/127.0.0.1/tcp/{found[2]}/http"
             time.sleep(0.05)
         raise SapoError(f"{self.daemon.name} did not start; its log says:\n{self.daemon.last_words()}")

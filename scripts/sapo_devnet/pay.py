@@ -12,6 +12,7 @@ STATES = {
     "void": BatchState.VOID,
 }
 ETHER = 10**18
+LUCK = 0.01  # pay is divided and rounded down in each round, which weigh differently
 LEGEND = """acc, rej, false, void: how its batches ended (false: proven on chain); disp: of them went through stage 2.
 Coins: bond left, fined, slashed, received for proofs and settling, and won or lost in all without gas. Tokens: earned
 for right completions (work) and right verdicts (audit). why: checks behind rejects and voids, from honest reports."""
@@ -53,23 +54,54 @@ def _why(account: Account) -> str:
     return "; ".join(parts)
 
 
-def failures(books: Books, false_batches: Mapping[str, int]) -> Iterator[str]:
-    """Everything that must not happen, in words. false_batches: attack → how many honest batches it may have."""
+def failures(books: Books, false_batches: Mapping[str, int], rounds: int) -> Iterator[str]:
+    """Everything that must not happen, in words.
+
+    false_batches: attack → how many honest batches it may have. rounds: in which each node was to publish.
+    """
     yield from books.errors
+    honest = [account for account in books.accounts if account.attack is None]
     for account in books.accounts:
         accepted = account.batches.get(BatchState.ACCEPTED, 0)
         if account.attack is None:
-            yield from _honest_harmed(account)
-        elif account.attack in false_batches and accepted > false_batches[account.attack]:
+            yield from _honest_harmed(account, rounds)
+            continue
+        if account.attack in false_batches and accepted > false_batches[account.attack]:
             yield f"{account.name} was paid for {accepted} batches, which are false or not to be had"
+        yield from _attack_paid(account, honest)
 
 
-def _honest_harmed(account: Account) -> Iterator[str]:
+def _attack_paid(account: Account, honest: Sequence[Account]) -> Iterator[str]:
+    """An attacker may not end with more than it started with, nor be paid better than honest nodes for the same.
+
+    Coins: without gas, which only makes it worse. Tokens for work are compared per right completion, with the mean of
+    the honest nodes: how many are right is luck, and the policy's. Tokens for audits are not: everybody judges
+    everybody, so the best honest node is the measure (the mean suffers where one of them missed a vote).
+    """
+    if account.coins > 0:
+        yield f"the attacker {account.name} ends with {account.coins / ETHER:.3f} coins more than it started with"
+    work, ones = sum(a.producer for a in honest), sum(a.ones for a in honest)
+    if account.producer * ones > work * account.ones * (1 + LUCK):
+        its, theirs = account.producer / max(1, account.ones) / ETHER, work / max(1, ones) / ETHER
+        words = f"was paid {its:.2f} tokens for each right completion, and honest nodes {theirs:.2f}"
+        yield f"the attacker {account.name} {words}"
+    best = max((a.auditor for a in honest), default=0)
+    if account.auditor > best * (1 + LUCK):
+        yield f"the attacker {account.name} earned more by auditing than any honest node"
+
+
+def _honest_harmed(account: Account, rounds: int) -> Iterator[str]:
     rejected = account.batches.get(BatchState.REJECTED, 0) + account.batches.get(BatchState.PROVEN_FALSE, 0)
     if rejected:
         yield f"{rejected} batches of the honest {account.name} were rejected"
+    if account.batches.get(BatchState.VOID, 0):
+        yield f"{account.batches[BatchState.VOID]} batches of the honest {account.name} ended void"
+    if sum(account.batches.values()) < rounds:
+        yield f"the honest {account.name} published {sum(account.batches.values())} batches in {rounds} rounds"
     if account.slashed:
         yield f"the honest {account.name} was slashed"
+    if account.coins < 0:
+        yield f"the honest {account.name} lost {-account.coins / ETHER:.3f} coins"
     if account.fined:
         yield f"the honest {account.name} was fined: {', '.join(account.debts)}"
     if account.producer + account.auditor == 0:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 STOP_SECONDS = 15.0
+STARTED: "list[Process]" = []  # everything, whoever holds it: what an error left half-built is stopped, too
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """For preexec_fn: the process gets SIGTERM when the one that starts it ends, however that ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -37,8 +39,9 @@ class Process:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
+        STARTED.append(self)
 
     @property
     def pid(self) -> int:
@@ -63,11 +66,12 @@ class Process:
         self._process.wait()
 
     def wait_stopped(self, deadline: float) -> bool:
-        """Whether it ended by itself; killed if not."""
+        """Whether it ended by itself; killed if not, with all that it has started in its session."""
         try:
             self._process.wait(timeout=max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self.kill()
+            os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
             return False
         return True
 
@@ -76,7 +80,7 @@ class Process:
 
 
 def stop_all(processes: Sequence[Process]) -> list[str]:
-    """Stop them all at once; the names of those that had to be killed."""
+    """Stop them all at once; the names of those that had to be killed. What has ended already stays as it is."""
     for process in processes:
         process.ask_to_stop()
     deadline = time.monotonic() + STOP_SECONDS

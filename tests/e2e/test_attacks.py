@@ -12,7 +12,8 @@ from processes import users_of
 from sapo_verifier.networks import ETHER
 
 HONEST, ROUNDS = 4, 2
-ATTACKS = ("solver", "copier", "withholder", "lazy")
+ATTACKS = ("solver", "copier", "serves_then_withholds", "lazy")
+KILLED, KILL_ROUND = 1, 4  # while others look whether the first batches are still served
 SECONDS = 280.0
 PENALTY = ETHER // 20  # of a wrong verdict, in the pocket spec
 
@@ -34,6 +35,7 @@ class Played:
 def played(tmp_path_factory: pytest.TempPathFactory, pocket: Path) -> Played:
     folder = tmp_path_factory.mktemp("attacks")
     options = ["--nodes", str(HONEST), "--rounds", str(ROUNDS), "--i", "1", "--j", "2", "--policy", str(pocket)]
+    options += ["--kill", f"{KILLED}:{KILL_ROUND}", "--with-daemon"]
     process = start_devnet(folder, *options, "--attack", ",".join(ATTACKS))
     try:
         status = process.wait(timeout=SECONDS)
@@ -83,13 +85,24 @@ def assert_lost_everything(account: dict[str, Any]) -> None:
     assert "accepted" not in account["batches"]
 
 
-def test_the_withholder_works_for_nothing(played: Played) -> None:
-    withholder = played.of("withholder")
+def test_who_stops_serving_after_stage_1_works_for_nothing(played: Played) -> None:
+    withholder = played.of("serves_then_withholds")
     assert withholder["batches"] == {"void": ROUNDS}
+    assert withholder["disputed"] == ROUNDS, "stage 1 had accepted them"
     assert withholder["checks"].keys() == {"available"}
     assert int(withholder["tokens"]) == int(withholder["coins"]) == 0
     assert int(withholder["gas"]) > 0
     assert int(withholder["bond"]) == ETHER, "what one can fetch differs: nobody is punished for it"
+    disputed = sum(int(account["dispute_bonds"]) for account in played.honest())
+    assert disputed == ROUNDS * ETHER // 20, "one bond for each, whoever else saw it"
+    assert disputed == sum(int(account["disputes_returned"]) for account in played.honest())
+
+
+def test_an_honest_node_that_was_killed_with_its_daemon_keeps_its_pay(played: Played) -> None:
+    assert f"kill -9 node{KILLED} and its daemon" in played.output
+    assert played.summary["starts"][f"node{KILLED}"] == 2
+    assert played.of(f"node{KILLED}")["batches"] == {"accepted": ROUNDS}
+    assert played.of(f"node{KILLED}")["disputed"] == 0
 
 
 def test_the_lazy_auditor_pays_for_every_accept_of_what_was_false(played: Played) -> None:

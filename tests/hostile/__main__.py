@@ -17,12 +17,14 @@ def main() -> int:
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s level=%(levelname)s %(message)s", stream=sys.stderr)
     from hostile.attacks import CLASSES
+    from sapo_client.preflight import ready
     from sapo_client.start import run
 
     made = CLASSES[options.attack]
     made.prepare(options.home)
     try:
-        run(options.home, options.password_file, register=True, make=made)
+        with ready(options.home, options.password_file, register=True) as checked:
+            run(checked, make=made)
     except SapoError as error:
         print(f"hostile: {error}", file=sys.stderr)
         return 1

@@ -20,7 +20,7 @@ ATTACKS: dict[str, int | None] = {
     "withholder": 0,
     "half_withholder": 0,
     "trickle": 0,
-    "serves_then_withholds": None,
+    "serves_then_withholds": 0,
     "selective_aborter": None,
     "lazy": None,
     "liar": None,

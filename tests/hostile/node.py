@@ -62,13 +62,7 @@ class HostileBatches(OwnBatches):
 class Accomplice(Voting):
     """Votes as it found, but denounces nobody: a bounty would hide what the attack itself costs."""
 
-    def _prove(self) -> None:
-        pass
-
-    def _dispute(self, judged: int) -> None:
-        pass
-
-    def _punish(self, final: int) -> None:
+    def _denounce(self, current: int) -> None:
         pass
 
 
@@ -100,4 +94,4 @@ class HostileNode(Node):
 
     def _resume(self) -> None:
         super()._resume()
-        self._published = self.committed(self._published)
+        self._learner.published = self.committed(self._learner.published)

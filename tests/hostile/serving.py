@@ -1,17 +1,23 @@
 """Honest batches that others cannot, or cannot always, fetch; and batches that are held back."""
 
 import contextlib
+import logging
 import socket
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from hostile.node import HostileBatches, HostileNode
 from sapo_client.config import FILE_NAME, Settings
 from sapo_client.publish import Batch, Dealt
+from sapo_verifier import protocol
+
+log = logging.getLogger(__name__)
 
 SERVED_ROUNDS = 2  # r, r+1 and r+2: until stage 1 has decided
+SAMPLES = 4  # batches by which the aborter learns what to expect
 
 
 class Withholder(HostileNode):
@@ -76,8 +82,21 @@ def _trickle(connection: socket.socket) -> None:
 
 
 class SelectiveAborter(HostileNode):
-    """Submits only batches with something right in them, and hopes that the others cost nothing."""
+    """Submits only batches that score at least what it expects, and hopes that the others cost nothing.
+
+    A batch has to be made before its score is known. What to expect follows from those that it has made, for the first
+    from some made with other numbers, as if the beacon had been another.
+    """
+
+    _scores: list[int]
 
     def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
         batch = own.honest(dealt)
-        return batch if batch.claim else None
+        if "_scores" not in vars(self):
+            others = [protocol.H("another", dealt.beacon, n) for n in range(SAMPLES)]
+            self._scores = [own.honest(replace(dealt, beacon=other)).claim.bit_count() for other in others]
+        expected = sum(self._scores) / len(self._scores)
+        score = batch.claim.bit_count()
+        self._scores.append(score)
+        log.info("round %d: %d right, %.1f expected", dealt.round, score, expected)
+        return batch if score >= expected else None

@@ -1,12 +1,12 @@
 """Honest batches, false votes."""
 
-import secrets
+from collections.abc import Sequence
 
 from hostile.node import Accomplice, HostileNode
-from sapo_client import voting
-from sapo_client.ballots import Ballot
+from sapo_client.ballots import Deal
 from sapo_client.report import RoundReport
 from sapo_client.sapo import Group
+from sapo_client.voting import DISPUTE_AFTER
 from sapo_verifier.chain.audits import BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo
@@ -18,14 +18,10 @@ class UnseenVoting(Accomplice):
 
     always = Verdict.ACCEPT
 
-    def _fill_in(self, voted: int, stage: int, window: list[BatchInfo]) -> Ballot | None:
-        judged = window if stage == 1 else [b for b in window if self.audits.outcome_of(b.index).in_stage_2]
-        if not judged:
-            return None
+    def _judge(self, deal: Deal, window: Sequence[BatchInfo], judged: Sequence[BatchInfo]) -> None:
         verdicts = {batch.index: self.always for batch in judged}
-        word = sum(verdicts.get(batch.index, 0) << (2 * j) for j, batch in enumerate(window))
-        block = voting.report(voted, stage, self.voter, verdicts, {index: [] for index in verdicts})
-        return self.ballots.put(Ballot(voted, stage, word, block, secrets.token_bytes(32)))
+        self._fill_in(deal, window, verdicts, {index: [] for index in verdicts})
+        self._send(deal)
 
 
 class LyingVoting(UnseenVoting):
@@ -38,12 +34,13 @@ class SilentVoting(Accomplice):
 
 
 class FrivolousVoting(Accomplice):
-    def _dispute(self, judged: int) -> None:
+    def _denounce(self, current: int) -> None:
+        judged = current - DISPUTE_AFTER
         for batch in self.pool.window(judged, 1) if judged >= 0 else []:
             if self.audits.outcome_of(batch.index).state is BatchState.STANDING:
                 call = Call("audits", "dispute", (batch.index,))
                 bond = self.audits.terms().dispute_bond
-                self._once(f"dispute/{batch.index}", call, value=bond, deadline=judged + 3)
+                self._once(f"dispute/{judged}/{batch.index}", call, value=bond, deadline=current)
 
 
 class Unseeing(HostileNode):

@@ -145,7 +145,7 @@ def test_an_operator_of_nobody_is_refused(net: Swarm, tmp_path: Path) -> None:
 def test_a_port_that_is_taken_by_something_else(net: Swarm, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         gateway = f"/ip4/127.0.0.1/tcp/{taken.getsockname()[1]}/http"
-        words = Home(net, tmp_path, "--ipfs-gateway", gateway).run().stderr
+        words = Home(net, tmp_path, "--ipfs-gateway", gateway).run("--register").stderr
     assert "cannot listen on 127.0.0.1" in words
     assert "the embedded IPFS daemon did not start" in words
 

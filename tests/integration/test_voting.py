@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from networks import BOND, Network
-from sapo_client.voting import Voting
 from sapo_verifier import protocol
 from sapo_verifier.chain.audits import BallotState, BatchState, Votes
 from sapo_verifier.chain.contracts import Call
@@ -156,7 +155,7 @@ def test_who_can_say_nothing_commits_nothing(network: Network, voters: dict[int,
         find(voters, account, {2: UNKNOWN})
     play(network, voters, range(R + 1, R + 7))
     assert voters[2].outbox.call_of(f"verdicts/{R}/1") is None
-    assert voters[2].ballots.get(R, 1) is None
+    assert voters[2].ballot(R, 1) is None
     (pay,) = voters[2].audits.payouts_of(voters[2].node, [R])
     assert (pay.score, pay.verdicts, pay.claimed) == (2, 0, True)
 
@@ -206,7 +205,7 @@ def test_a_dispute_of_what_the_others_let_pass(network: Network, voters: dict[in
     play(network, voters, range(R + 1, R + 3))
     false = index_of(voters[1])
     finder.pool.findings[false] = FAIL
-    assert Voting._fill_in(finder.voting(R + 1), R, 1, finder.pool.window(R, 1)) is not None
+    finder.fill_in(R)
     assert finder.audits.outcome_of(false).stage_1 == Votes(2, 0, 0, 2)
     find(voters, 1, {2: FAIL, 3: FAIL})
     everybody = voters | {4: finder}
@@ -250,8 +249,7 @@ def test_a_crash_before_the_commitment_was_sent(network: Network, voters: dict[i
     """The ballot was stored: the same one is committed, whatever is found now."""
     begin(network, R + 1)
     voter = voters[3]
-    ballot = Voting._fill_in(voter.voting(R + 1), R, 1, voter.pool.window(R, 1))
-    assert ballot is not None
+    ballot = voter.fill_in(R)
     voter.restart()
     find(voters, 1, {3: FAIL})
     for each in voters.values():
@@ -278,7 +276,7 @@ def test_what_was_not_committed_is_not_revealed(network: Network, voters: dict[i
     begin(network, R + 1)
     voters[3].play(R + 1)
     assert voters[3].status(f"verdicts/{R}/1") == "sent"
-    assert voters[3].ballots.get(R, 1) is not None
+    assert voters[3].ballot(R, 1) is not None
     network.chain.rpc("anvil_dropAllTransactions")
     play(network, voters, range(R + 2, R + 3))
     assert voters[3].outbox.call_of(f"reveal/{R}/1") is None
@@ -287,14 +285,17 @@ def test_what_was_not_committed_is_not_revealed(network: Network, voters: dict[i
     assert voters[3].audits.is_settled(voters[3].node)
 
 
-def test_own_debts_are_settled_and_the_bond_topped_up(network: Network, voters: dict[int, Voter]) -> None:
+def test_own_debts_are_settled_and_the_bond_topped_up(
+    network: Network, voters: dict[int, Voter], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It committed a policy and verdicts, and was away: when it is back, one round puts it right."""
     voter = voters[3]
     play(network, voters, range(R + 1, R + 2))
     commit(network, [3], R + 2)
-    voters.pop(3)
-    play(network, voters, range(R + 2, R + 4))
+    begin(network, R + 2)
+    begin(network, R + 3)  # and nobody else settles it
     assert not voter.audits.is_settled(voter.node)
+    monkeypatch.setattr(voter.pool, "producers", set)  # nor does it earn by settling for others
     before = voter.reader.balance(voter.node)
     play_round(network, [voter], R + 4)
     assert voter.audits.is_settled(voter.node)

@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
 
-from sapo_client.ballots import Ballot, BallotBox
+from sapo_client.ballots import Ballot, BallotBox, Deal
 
-FIRST = Ballot(7, 1, 0b01_10, b'{"v":1}', b"\1" * 32)
-SECOND = Ballot(7, 1, 2**256 - 1, b"other", b"\2" * 32)
+DEAL = Deal(7, 1, b"\3" * 32, b"\4" * 32)
+FIRST = Ballot(DEAL, 0b01_10, b'{"v":1}', b"\1" * 32)
+SECOND = Ballot(DEAL, 2**256 - 1, b"other", b"\2" * 32)
 
 
 @pytest.fixture
@@ -19,12 +21,13 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_was_put_is_there_after_a_restart(path: Path) -> None:
     box = BallotBox(path)
-    assert box.get(7, 1) is None
+    assert box.get(DEAL) is None
     assert box.put(FIRST) == FIRST
     box.close()
     box = BallotBox(path)
-    assert box.get(7, 1) == FIRST
-    assert box.get(7, 2) is box.get(8, 1) is None
+    assert box.get(DEAL) == FIRST
+    for other in (replace(DEAL, stage=2), replace(DEAL, round=8), replace(DEAL, beacon=b""), replace(DEAL, acc=b"")):
+        assert box.get(other) is None
     box.close()
 
 
@@ -33,25 +36,36 @@ def test_the_first_one_counts(path: Path) -> None:
     box = BallotBox(path)
     box.put(FIRST)
     assert box.put(SECOND) == FIRST
-    assert box.get(7, 1) == FIRST
+    assert box.get(DEAL) == FIRST
+    box.close()
+
+
+def test_another_history_has_its_own_ballot(path: Path) -> None:
+    """Another window: what was said of the first one is no verdict on it."""
+    box = BallotBox(path)
+    other = replace(SECOND, deal=replace(DEAL, beacon=b"\5" * 32))
+    box.put(FIRST)
+    assert box.put(other) == other
+    assert box.all_of(7, 1) == [FIRST, other]
+    assert FIRST.hash("0x" + "ab" * 20) != replace(FIRST, deal=other.deal).hash("0x" + "ab" * 20)
     box.close()
 
 
 def test_words_of_256_bits_and_every_stage(path: Path) -> None:
     box = BallotBox(path)
-    made = [Ballot(round_, stage, word, b"", bytes(32)) for round_, stage, word in ((0, 1, 1), (0, 2, 2**256 - 1))]
+    made = [Ballot(replace(DEAL, stage=s), word, b"", bytes(32)) for s, word in ((1, 1), (2, 2**256 - 1))]
     for ballot in made:
         box.put(ballot)
-    assert [box.get(0, 1), box.get(0, 2)] == made
+    assert [box.get(ballot.deal) for ballot in made] == made
     box.close()
 
 
 def test_final_rounds_are_dropped(path: Path) -> None:
     box = BallotBox(path)
     for round_ in range(5):
-        box.put(Ballot(round_, 1, 1, b"", bytes(32)))
+        box.put(Ballot(replace(DEAL, round=round_), 1, b"", bytes(32)))
     box.drop_before(3)
-    assert [box.get(round_, 1) is None for round_ in range(5)] == [True, True, True, False, False]
+    assert [box.all_of(round_, 1) == [] for round_ in range(5)] == [True, True, True, False, False]
     box.close()
 
 
@@ -60,12 +74,12 @@ def test_a_kill_right_after_put(path: Path) -> None:
     program = f"""
 import os, signal
 from pathlib import Path
-from sapo_client.ballots import Ballot, BallotBox
-BallotBox(Path({str(path)!r})).put(Ballot(7, 1, 6, b"report", bytes(32)))
+from sapo_client.ballots import Ballot, BallotBox, Deal
+BallotBox(Path({str(path)!r})).put(Ballot(Deal{astuple(DEAL)!r}, 6, b"report", bytes(32)))
 os.kill(os.getpid(), signal.SIGKILL)
 """
     ended = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
     assert ended.returncode == -9
     box = BallotBox(path)
-    assert box.get(7, 1) == Ballot(7, 1, 6, b"report", bytes(32))
+    assert box.get(DEAL) == Ballot(DEAL, 6, b"report", bytes(32))
     box.close()

@@ -3,39 +3,73 @@
 from typing import Any
 
 from sapo_devnet.accounts import Account, Books
-from sapo_devnet.attacks import GROUPS, document
+from sapo_devnet.attacks import GROUPS, HONEST, ROUNDS, document, not_comparable
 from sapo_devnet.pay import ETHER, failures, pay_table
 
 from hostile.names import ATTACKS
 
 
 def account(name: str = "node0", attack: str | None = None, **values: Any) -> Account:
-    honest: dict[str, Any] = {"batches": {"accepted": 2}, "bond": ETHER, "auditor": 5, "claimed": 5, "tokens": 5}
+    honest: dict[str, Any] = {"batches": {"accepted": 2}, "bond": ETHER, "ones": 10, "score": 10}
+    honest |= {"producer": 1000, "auditor": 500, "claimed": 1500, "tokens": 1500}
     return Account(name, "0x" + "11" * 20, attack, **(honest | values))
 
 
 def said(*accounts: Account, errors: tuple[str, ...] = ()) -> list[str]:
-    return list(failures(Books(list(accounts), [], 0, list(errors)), {"solver": 0, "replayer": 1}))
+    return list(failures(Books(list(accounts), [], 0, list(errors)), {"solver": 0, "replayer": 1}, 2))
 
 
 def test_nothing_is_wrong_with_honest_nodes_that_earned_and_attackers_that_did_not() -> None:
-    assert said(account(), account("solver", "solver", batches={"rejected": 1, "void": 1}, slashed=ETHER)) == []
+    solver = account("solver", "solver", batches={"rejected": 1, "void": 1}, slashed=ETHER, producer=0, auditor=0)
+    assert said(account(), solver) == []
 
 
 def test_an_honest_node_may_not_be_harmed() -> None:
     assert "were rejected" in said(account(batches={"rejected": 1}))[0]
     assert "were rejected" in said(account(batches={"proven false": 1}))[0]
-    assert "was slashed" in said(account(slashed=1))[0]
-    assert "was fined: missed reveal" in said(account(fined=1, debts={"missed reveal": 1}))[0]
-    assert "earned nothing" in said(account(auditor=0, claimed=0))[0]
-    assert "has not got" in said(account(claimed=4))[0]
+    assert "was slashed" in said(account(slashed=1, received=1))[0]
+    assert "was fined: missed reveal" in said(account(fined=1, received=1, debts={"missed reveal": 1}))[0]
+    assert "lost 0.050 coins" in said(account(dispute_bonds=ETHER // 20))[0]
+    assert "ended void" in said(account(batches={"accepted": 1, "void": 1}))[0]
+    assert "published 1 batches in 2 rounds" in said(account(batches={"accepted": 1}))[0]
+    assert "earned nothing" in said(account(producer=0, auditor=0, claimed=0))[0]
+    assert "has not got" in said(account(claimed=1499))[0]
 
 
 def test_a_false_batch_may_not_be_paid() -> None:
-    assert "solver was paid" in said(account("solver", "solver"))[0]
-    assert said(account("replayer", "replayer", batches={"accepted": 1})) == []
-    assert "replayer was paid" in said(account("replayer", "replayer"))[0]
-    assert said(account("lazy", "lazy")) == [], "its batches are honest"
+    assert "solver was paid" in said(account(), account("solver", "solver"))[0]
+    assert said(account(), account("replayer", "replayer", batches={"accepted": 1})) == []
+    assert "replayer was paid" in said(account(), account("replayer", "replayer"))[0]
+    assert said(account(), account("lazy", "lazy")) == [], "its batches are honest"
+
+
+def test_an_attack_may_not_pay() -> None:
+    """In coins, or better than honest nodes are paid for the same; that more was right is luck."""
+    others = (account(), account("node1", ones=20, score=20, producer=2000, claimed=2500))
+    assert "1.000 coins more than it started with" in said(*others, account("lazy", "lazy", received=ETHER))[0]
+    assert said(*others, account("lazy", "lazy", received=5, fined=5)) == []
+    assert said(*others, account("lazy", "lazy", ones=90, producer=9000)) == [], "a lucky beacon"
+    assert "tokens for each right completion" in said(*others, account("lazy", "lazy", producer=1020))[0]
+    assert "more by auditing" in said(*others, account("lazy", "lazy", auditor=600))[0]
+    nothing = account("solver", "solver", batches={}, ones=0, producer=0, auditor=0)
+    assert said(*others, nothing) == []
+
+
+def test_runs_that_cannot_be_compared_are_named() -> None:
+    """Another network, a run that ended early, a node that is missing or has played fewer rounds."""
+
+    def run(**changes: Any) -> dict[str, Any]:
+        accounts = [account(f"node{i}") for i in range(HONEST)] + [account("solver", "solver")]
+        made = {"seed": 0, "group": ("solver",), "spec": "0x1", "accounts": {a.name: a.to_json() for a in accounts}}
+        return made | changes
+
+    assert list(not_comparable([run(), run(seed=1)])) == []
+    assert "2 different specs" in next(not_comparable([run(), run(spec="0x2")]))
+    assert "ended early" in next(not_comparable([run(), {"seed": 1, "group": ("solver",), "status": 1}]))
+    assert "ended early" in next(not_comparable([run(group=("solver", "forger"))]))
+    late = run()
+    late["accounts"]["node0"]["batches"] = {"accepted": ROUNDS - 1}
+    assert "instead of" in next(not_comparable([late]))
 
 
 def test_a_sum_that_is_off_is_a_failure() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.ballots import Ballot, BallotBox
+from sapo_client.ballots import Ballot, BallotBox, Deal
 from sapo_client.database import DatabaseBrokenError
 from sapo_client.outbox_store import OutboxError, OutboxStore
 from sapo_client.pins import PinBook
@@ -28,7 +28,7 @@ ROWS = 60  # of each journal: several pages
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from sapo_client.ballots import Ballot, BallotBox
+from sapo_client.ballots import Ballot, BallotBox, Deal
 from sapo_client.outbox_store import OutboxStore
 from sapo_client.pins import PinBook
 from sapo_verifier.chain.contracts import Call
@@ -37,7 +37,7 @@ outbox, pins, ballots = OutboxStore(folder / "outbox", "me"), PinBook(folder / "
 for i in range(int(sys.argv[2])):
     outbox.add(f"submit/{i}", Call("rounds", "poke"), 0, None)
     pins.keep([i.to_bytes(32)], i)
-    ballots.put(Ballot(i, 1, 2, bytes(500), bytes(32)))
+    ballots.put(Ballot(Deal(i, 1, bytes(32), bytes(32)), 2, bytes(500), bytes(32)))
     if sys.argv[3] == "settled" and i == int(sys.argv[2]) // 2:
         for db in (outbox, pins, ballots):
             db._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -78,11 +78,11 @@ def test_a_journal_that_was_cut_leaves_what_was_committed_before(written: Path, 
 def test_a_ballot_is_whole_or_not_there(written: Path, how: str) -> None:
     cut(written / "ballots-wal", how)
     ballots = BallotBox(written / "ballots")
-    found = [ballots.get(i, 1) for i in range(ROWS)]
+    found = [ballots.get(Deal(i, 1, bytes(32), bytes(32))) for i in range(ROWS)]
     there = [ballot for ballot in found if ballot is not None]
     assert found == there + [None] * (ROWS - len(there))
     assert all(ballot.report == bytes(500) for ballot in there)
-    assert ballots.put(Ballot(ROWS, 1, 1, b"", bytes(32))).word == 1
+    assert ballots.put(Ballot(Deal(ROWS, 1, b"", b""), 1, b"", bytes(32))).word == 1
     ballots.close()
 
 
@@ -102,7 +102,7 @@ def test_a_database_that_lost_a_page_itself_is_refused_in_words(tmp_path: Path) 
             elif isinstance(made, PinBook):
                 made.keep([i.to_bytes(32)], i)
             else:
-                made.put(Ballot(i, 1, 2, bytes(500), bytes(32)))
+                made.put(Ballot(Deal(i, 1, bytes(32), bytes(32)), 2, bytes(500), bytes(32)))
         made.close()
         os.truncate(path, path.stat().st_size - 4096)
         with pytest.raises((DatabaseBrokenError, OutboxError), match=r"cannot be read .*move it away"):

@@ -107,12 +107,21 @@ class AuditsReader:
         ballot, _, word = self._reader.call(Call("audits", "verdictsOf", (voter, round_, stage)))
         return list(BallotState)[ballot], word
 
+    def commitment_of(self, voter: str, round_: int, stage: int) -> bytes | None:
+        """The hash that a voter committed and has not revealed; None if there is none."""
+        ballot, hash_, _ = self._reader.call(Call("audits", "verdictsOf", (voter, round_, stage)))
+        return bytes(hash_) if list(BallotState)[ballot] is BallotState.COMMITTED else None
+
     def terms(self) -> Terms:
         return Terms(*self._reader.call(Call("audits", "terms")))
 
     def is_settled(self, node: str) -> bool:
         """Whether nothing that the node committed to is overdue."""
-        return bool(self._reader.call(Call("audits", "settled", (node,))))
+        return self.are_settled([node])[0]
+
+    def are_settled(self, nodes: Sequence[str]) -> list[bool]:
+        """The same of several nodes, in few HTTP requests."""
+        return [bool(yes) for yes in self._reader.call_many([Call("audits", "settled", (node,)) for node in nodes])]
 
     def payouts_of(self, node: str, rounds: Sequence[int]) -> list[Payout]:
         """In the order of `rounds`; zeros before a round is final."""

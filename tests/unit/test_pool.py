@@ -1,0 +1,69 @@
+"""A batch is fetched and checked once, whoever asks; one that was away is looked for again where that matters."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sapo_client.pool import Pool
+from sapo_client.report import RoundReport
+from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.evidence import Outcome, Status
+
+NODE = "0x" + "11" * 20
+
+
+@dataclass
+class Answers:
+    """An auditor that finds what the test says."""
+
+    status: dict[int, Status] = field(default_factory=dict)
+    audited: list[int] = field(default_factory=list)
+
+    def endpoints(self, batches: list[BatchInfo]) -> dict[str, str]:
+        return {batch.node: "/ip4/10.0.0.1/tcp/80/http" for batch in batches}
+
+    def audit(self, batch: BatchInfo, *_: Any) -> tuple[list[Outcome], list[Any], None]:
+        self.audited.append(batch.index)
+        return [Outcome("available", self.status.get(batch.index, "pass"))], [], None
+
+
+def made() -> tuple[Pool, Answers]:
+    auditor: Any = Answers()
+    unused: Any = None
+    return Pool(auditor, unused, 10.0, lambda: None), auditor
+
+
+def batch(index: int, manifest: bytes = bytes(32)) -> BatchInfo:
+    return BatchInfo(index, NODE, 3, 1, bytes(32), manifest, bytes(32), 1)
+
+
+def statuses(pool: Pool, *batches: BatchInfo, again: bool = False) -> list[str]:
+    return [seen.outcomes[0].status for seen in pool.look(batches, RoundReport(round=4), again=again)]
+
+
+def test_a_batch_is_looked_at_once() -> None:
+    pool, auditor = made()
+    assert statuses(pool, batch(1), batch(2)) == ["pass", "pass"]
+    assert statuses(pool, batch(2), batch(1), batch(3)) == ["pass", "pass", "pass"]
+    assert auditor.audited == [1, 2, 3]
+    assert pool.producers() == {NODE}
+
+
+def test_another_batch_under_the_same_index_is_another_one() -> None:
+    pool, auditor = made()
+    statuses(pool, batch(1))
+    statuses(pool, batch(1, b"m" * 32))
+    assert auditor.audited == [1, 1]
+
+
+def test_only_what_was_void_is_looked_at_again_and_only_where_asked() -> None:
+    """Its producer restarted just when it was fetched: in stage 2 it is there, and what was false stays false."""
+    pool, auditor = made()
+    auditor.status = {1: "void", 2: "fail", 3: "unknown"}
+    batches = [batch(index) for index in (1, 2, 3, 4)]
+    assert statuses(pool, *batches) == ["void", "fail", "unknown", "pass"]
+    auditor.status, auditor.audited = {}, []
+    assert statuses(pool, *batches) == ["void", "fail", "unknown", "pass"]
+    assert auditor.audited == []
+    assert statuses(pool, *batches, again=True) == ["pass", "fail", "unknown", "pass"]
+    assert statuses(pool, *batches, again=True) == ["pass", "fail", "unknown", "pass"]
+    assert auditor.audited == [1]
