@@ -10,37 +10,39 @@ gradient is weighted by min(1, p_mine / p_theirs), with p_theirs from the publis
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 
-from sapo_client.loss import LossInputs, LossOutputs, grpo_loss, token_log_probs
+from sapo_client.heap import give_back
+from sapo_client.loss import LossInputs, LossOutputs, grpo_loss
 from sapo_client.policy import Policy
 from sapo_verifier.errors import SapoError
-from sapo_verifier.model.forward import Passage, micro_batches
+from sapo_verifier.model.forward import Passage
 
 
 class GradientError(SapoError):
     """An update that would destroy the policy; the weights are as they were."""
 
 
-External = Literal["truncated", "as-own", "drop-negatives"]
+External = Literal["truncated", "drop-negatives", "truncated-drop-negatives", "clipped", "as-own"]
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """How a node learns.
 
-    external: `truncated` weights external tokens by min(1, p_mine / p_theirs), and drops external completions with a
-    negative advantage where p_theirs is unknown (another tokenizer); `as-own` treats them as own ones (the paper; it
-    drifts); `drop-negatives` drops all external completions with a negative advantage.
+    external: `truncated` weights external tokens by min(1, p_mine / p_theirs); `drop-negatives` drops all external
+    completions with a negative advantage; `truncated-drop-negatives` does both; `clipped` is PPO's ratio and clip
+    against p_theirs; `as-own` treats external completions as own ones (the paper; it drifts). Where p_theirs is unknown
+    (another tokenizer), `truncated` and `clipped` drop external completions with a negative advantage.
     """
 
     own_groups: int = 4  # I
     external_groups: int = 4  # J
-    external: External = "truncated"
+    external: External = "drop-negatives"  # the best of them in docs/experiments.md
     staleness: int = 4  # rounds; older external groups are not used
     learning_rate: float = 1e-4  # for the pocket policy; a larger one moves it further in a round than samples can tell
     clip_low: float = 0.2
@@ -103,7 +105,8 @@ class StepStats:
     loss: float
     grad_norm: float  # before clipping
     clip_share: float  # of tokens, over all epochs
-    mean_weight: float  # of external tokens with a known behaviour
+    external_tokens: int  # with a known behaviour, over all epochs
+    mean_weight: float  # of those
     drift: float  # own − behaviour log-probability on those, nats per token
     mismatch_kl: float  # records against trainer on own tokens, nats per token; beyond 1e-4 something is wrong
 
@@ -122,18 +125,25 @@ def has_advantage(group: Group) -> bool:
 
 
 def build_training_set(
-    own: Sequence[Group], pool: Sequence[Group], config: TrainConfig, *, round_: int, rng: random.Random
+    own: Sequence[Group],
+    pool: Sequence[Group],
+    config: TrainConfig,
+    *,
+    round_: int,
+    rng: random.Random,
+    weigh: Callable[[Group], float] | None = None,
 ) -> tuple[list[Group], Counts]:
     """I own groups and J of the pool's, all with an advantage.
 
-    The paper's sampler: external groups without advantage are dropped first, then J are drawn uniformly without
-    replacement. Where groups are missing, the set is smaller; the counts say by how much.
+    The paper's sampler: external groups without advantage are dropped first, then J are drawn without replacement,
+    uniformly unless `weigh` gives them positive weights. Where groups are missing, the set is smaller; the counts say
+    by how much.
     """
     own_useful = [group for group in own if has_advantage(group)]
     own_used = own_useful[: config.own_groups]
     fresh = [group for group in pool if group.round >= round_ - config.staleness]
     useful = [group for group in fresh if has_advantage(group)]
-    external_used = rng.sample(useful, min(config.external_groups, len(useful)))
+    external_used = draw(useful, config.external_groups, rng, weigh)
     return [*own_used, *external_used], Counts(
         own_used=len(own_used),
         own_without_advantage=len(own) - len(own_useful),
@@ -143,6 +153,16 @@ def build_training_set(
         external_stale=len(pool) - len(fresh),
         external_missing=config.external_groups - len(external_used),
     )
+
+
+def draw(
+    groups: Sequence[Group], count: int, rng: random.Random, weigh: Callable[[Group], float] | None = None
+) -> list[Group]:
+    """At most `count` groups without replacement, uniformly or by weight (Efraimidis and Spirakis 2006)."""
+    if weigh is None:
+        return rng.sample(groups, min(count, len(groups)))
+    keys = [(rng.random() ** (1 / weigh(group)), i) for i, group in enumerate(groups)]
+    return [groups[i] for _, i in sorted(keys, reverse=True)[:count]]
 
 
 @dataclass(frozen=True)
@@ -180,14 +200,20 @@ def select_samples(groups: Sequence[Group], external: External, context: int) ->
         if values is None:
             continue
         for sample, advantage in zip(group.samples, values, strict=True):
-            unweighted = external == "drop-negatives" or (external == "truncated" and sample.behaviour is None)
-            if group.external and unweighted and advantage < 0:
+            if group.external and advantage < 0 and drops_negatives(external, sample):
                 dropped += 1
             elif len(sample.prompt_ids) + len(sample.ids) > context:
                 too_long += 1
             elif sample.ids:
                 selected.append(Trained(sample, advantage, group.external))
     return Selection(selected, dropped, too_long)
+
+
+def drops_negatives(external: External, sample: Sample) -> bool:
+    """Whether the rule leaves out this external completion where its advantage is negative."""
+    if external in ("truncated", "clipped"):
+        return sample.behaviour is None  # nothing can bound how far it is pushed down
+    return external in ("drop-negatives", "truncated-drop-negatives")
 
 
 def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
@@ -204,32 +230,35 @@ def train_step(
     """
     selection = select_samples(groups, config.external, policy.base.context)
     trained = selection.trained
-    batches = micro_batches([t.passage.length for t in trained], config.micro_batch_tokens)
+    batches = policy.batches([t.passage for t in trained], config.micro_batch_tokens)
     step_tokens = sum(len(t.sample.ids) for t in trained)
     old: list[torch.Tensor] = []
     outputs: list[LossOutputs] = []
-    grad_norm = 0.0
+    grad_norm = drift = 0.0
     for _ in range(config.epochs if trained else 0):
         optimizer.zero_grad(set_to_none=True)
         for i, batch in enumerate(batches):
             part = [trained[position] for position in batch]
-            log_probs = token_log_probs(policy.model, [t.passage for t in part], policy.base.vocab)
+            log_probs = policy.log_probs([t.passage for t in part])
             if len(old) == i:  # the first epoch: its weights are those at the start of the update
                 old.append(log_probs.detach())
+            inputs = loss_inputs(part, log_probs, old[i])
             output = grpo_loss(
-                loss_inputs(part, log_probs, old[i]),
+                against_behaviour(inputs) if config.external == "clipped" else inputs,
                 clip_low=config.clip_low,
                 clip_high=config.clip_high,
-                truncate=config.external == "truncated",
+                truncate=config.external in ("truncated", "truncated-drop-negatives"),
                 step_tokens=step_tokens,
             )
             output.loss.backward()  # type: ignore[no-untyped-call]
             outputs.append(output)
+            drift += total_drift(inputs)
         grad_norm = float(torch.nn.utils.clip_grad_norm_(policy.parameters(), config.max_grad_norm))
         if not math.isfinite(grad_norm):
             raise GradientError("the gradient is not finite; lower learning_rate and resume from a checkpoint")
         optimizer.step()
         policy.untouched = False
+    give_back()
     return StepStats(
         groups=len(groups),
         samples=len(trained),
@@ -239,8 +268,9 @@ def train_step(
         loss=sum(output.loss.item() for output in outputs),
         grad_norm=grad_norm,
         clip_share=ratio(sum(output.clipped for output in outputs), step_tokens * config.epochs),
+        external_tokens=sum(output.weighted for output in outputs),
         mean_weight=ratio(sum(output.weights for output in outputs), sum(output.weighted for output in outputs)),
-        drift=ratio(sum(output.drift for output in outputs), sum(output.weighted for output in outputs)),
+        drift=ratio(drift, sum(output.weighted for output in outputs)),
         mismatch_kl=ratio(sum(output.own_mismatch for output in outputs), sum(o.own_known for o in outputs)),
     )
 
@@ -259,6 +289,18 @@ def loss_inputs(part: Sequence[Trained], log_probs: torch.Tensor, old: torch.Ten
         advantages=flat([t.advantage for t, n in zip(part, lengths, strict=True) for _ in range(n)]),
         external=flat([float(t.external) for t, n in zip(part, lengths, strict=True) for _ in range(n)]).bool(),
     )
+
+
+def against_behaviour(inputs: LossInputs) -> LossInputs:
+    """External tokens of known behaviour measured, and clipped, against the policy that sampled them."""
+    known = inputs.external & ~torch.isnan(inputs.behaviour)
+    return replace(inputs, old_log_probs=torch.where(known, inputs.behaviour, inputs.old_log_probs))
+
+
+def total_drift(inputs: LossInputs) -> float:
+    """Σ old − behaviour over external tokens of known behaviour, nats."""
+    known = inputs.external & ~torch.isnan(inputs.behaviour)
+    return float((inputs.old_log_probs - inputs.behaviour)[known].sum())
 
 
 def ratio(part: float, whole: float) -> float:

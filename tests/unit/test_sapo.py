@@ -27,7 +27,7 @@ from sapo_client.sapo import (
 from sapo_verifier.model.forward import Passage
 from tiny_policy import tiny_policy
 
-CONFIG = TrainConfig(learning_rate=3e-3)
+CONFIG = TrainConfig(learning_rate=3e-3, external="truncated")
 PROMPT = [5, 6, 7]
 COMPLETIONS = [[10, EOS_ID], [11, 12, 13, EOS_ID], [14, 15, 16], [10, 17, EOS_ID]]
 

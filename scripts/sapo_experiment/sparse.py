@@ -1,0 +1,91 @@
+"""The policy that experiments start from: it has the skill of the pocket policy, and almost never the right format.
+
+A pocket policy that was last trained on a mixture with 3 % of the rewarded format is trained on another mixture, with
+less of it. How rarely it is right at first decides what sharing is worth, so a study varies it.
+"""
+
+import hashlib
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+
+from sapo_devnet.pocket import pocket_policy
+
+POCKET_FORMAT = 0.03
+RIGHT_FORMAT = 0.01
+STEPS = 100
+ITEMS = 1000  # per dataset
+SEED = 0
+
+
+def sparse_policy(root: Path, right_format: float = RIGHT_FORMAT) -> Path:
+    """The folder; built in a minute (the pocket policy below it: in a few) if it is not there yet."""
+    pocket = pocket_policy(root, right_format=POCKET_FORMAT)
+    if right_format == POCKET_FORMAT:
+        return pocket
+    made_of = f"{pocket.name} {right_format} {STEPS} {ITEMS} {SEED} {version('torch').partition('+')[0]}"
+    folder = root / ".cache" / f"sparse-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
+    if not folder.exists():
+        print(f"making the pocket policy forget its format, to {right_format:.1%} (once, a minute) …", flush=True)
+        aside = folder.with_suffix(".building")
+        shutil.rmtree(aside, ignore_errors=True)
+        shutil.copytree(pocket, aside)
+        _forget(pocket, aside, right_format)
+        aside.rename(folder)
+    return folder
+
+
+def _forget(pocket: Path, folder: Path, right_format: float) -> None:
+    import random
+
+    import torch
+    from safetensors.torch import save
+    from transformers import AutoModelForCausalLM
+
+    from sapo_client.pocket import BROKEN, MIXTURE_RATE, RIGHT, Pupil, make_items, make_tokenizer
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the same bytes on one kind of machine
+    model = AutoModelForCausalLM.from_pretrained(pocket, local_files_only=True, dtype=torch.float32).eval()
+    rng = random.Random(f"sparse/{SEED}")
+    pupil = Pupil(model, make_tokenizer(), make_items(SEED, ITEMS), rng)
+    pupil.train(STEPS, MIXTURE_RATE, lambda: RIGHT if rng.random() < right_format else rng.choice(BROKEN), print)
+    (folder / "model.safetensors").write_bytes(save(dict(model.named_parameters()), metadata={"format": "pt"}))
+    torch.set_num_threads(threads)
+
+
+def other_tokenizer(root: Path, base: Path) -> Path:
+    """The same policy under a tokenizer that gives every character another id: to the first one's nodes its ids and
+    intervals say nothing, and its text has to be spelled anew."""
+    folder = root / ".cache" / f"{base.name}-other-tokenizer"
+    if not folder.exists():
+        aside = folder.with_suffix(".building")
+        shutil.rmtree(aside, ignore_errors=True)
+        shutil.copytree(base, aside)
+        _rename_tokens(aside)
+        aside.rename(folder)
+    return folder
+
+
+def _rename_tokens(folder: Path) -> None:
+    import json
+    import random
+
+    import torch
+    from safetensors.torch import load_file, save
+
+    file = folder / "tokenizer.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    vocab: dict[str, int] = document["model"]["vocab"]
+    special = {token["id"] for token in document["added_tokens"]}
+    ids = sorted(set(vocab.values()) - special)
+    others = random.Random(SEED).sample(ids, len(ids))
+    renamed = dict(zip(ids, others, strict=True))
+    document["model"]["vocab"] = {text: renamed.get(i, i) for text, i in vocab.items()}
+    file.write_text(json.dumps(document), encoding="utf-8")
+    weights = load_file(folder / "model.safetensors")
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        rows = weights[name].clone()
+        rows[torch.tensor(others)] = weights[name][torch.tensor(ids)]
+        weights[name] = rows
+    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
