@@ -1,30 +1,21 @@
 """The one forward pass over finished completions, shared by records, training and verifiers: all see the same numbers.
 
-Sequences are padded on the right. Attention is causal, so no completion token can see padding, and no mask is needed:
-nothing is ever inferred from an id that happens to equal the padding's.
+Rows are padded on the right. Attention is causal, so no completion token can see padding: nothing is ever inferred from
+an id that happens to equal the padding's. Completions of one prompt share a row where the model allows it (packing.py).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sapo_verifier.errors import SapoError
+from sapo_verifier.model.packing import Passage as Passage
+from sapo_verifier.model.packing import is_packable, lay_out, pack_length, packs
 
 # Logits of a large vocabulary are made for this many values at a time; some copies of 32 MiB in float64.
 LOGIT_VALUES = 1 << 22
-
-
-class Passage(NamedTuple):
-    """A prompt, and the completion tokens whose distributions are wanted."""
-
-    prompt: Sequence[int]
-    completion: Sequence[int]
-
-    @property
-    def length(self) -> int:
-        return len(self.prompt) + len(self.completion)
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
@@ -38,18 +29,45 @@ def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
     return batches
 
 
+def pass_batches(model: Any, passages: Sequence[Passage], tokens: int) -> list[list[int]]:
+    """Positions of passages in batches whose rows have about `tokens` padded tokens at most (or one passage)."""
+    rows = packs(passages, tokens) if is_packable(model) else [[i] for i in range(len(passages))]
+    lengths = [pack_length([passages[i] for i in row]) for row in rows]
+    return [[i for row in batch for i in rows[row]] for batch in micro_batches(lengths, tokens)]
+
+
 def completion_states(model: Any, sequences: Sequence[Passage]) -> Tensor:
     """The hidden states that predict each completion token, one sequence after the other.
 
     Returns (Σ completion lengths, width). Raises ValueError for an empty prompt: nothing would predict the first token.
     """
+    if any(not sequence.prompt for sequence in sequences):
+        raise ValueError("an empty prompt cannot be completed; the base's template must render at least one token")
+    rows = packs(sequences) if is_packable(model) else []
+    if len(rows) in (0, len(sequences)):
+        return _separate_states(model, sequences)
+    laid = lay_out([[sequences[i] for i in row] for row in rows])
+    states = model.get_decoder()(
+        input_ids=laid.ids.to(model.device),
+        attention_mask=laid.mask.to(model.device),
+        position_ids=laid.positions.to(model.device),
+        use_cache=False,
+    ).last_hidden_state
+    found = states[laid.rows, laid.columns]
+    order = [i for row in rows for i in row]
+    if order == sorted(order):
+        return found  # type: ignore[no-any-return]
+    parts = dict(zip(order, found.split([len(sequences[i].completion) for i in order]), strict=True))
+    return torch.cat([parts[i] for i in range(len(sequences))])
+
+
+def _separate_states(model: Any, sequences: Sequence[Passage]) -> Tensor:
+    """One row per sequence; no mask is needed."""
     longest = max(sequence.length for sequence in sequences)
     ids = torch.zeros(len(sequences), longest, dtype=torch.long)
     rows: list[int] = []
     columns: list[int] = []
     for row, (prompt, completion) in enumerate(sequences):
-        if not prompt:
-            raise ValueError("an empty prompt cannot be completed; the base's template must render at least one token")
         ids[row, : len(prompt) + len(completion)] = torch.tensor([*prompt, *completion])
         rows += [row] * len(completion)
         columns += range(len(prompt) - 1, len(prompt) + len(completion) - 1)

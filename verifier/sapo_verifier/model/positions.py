@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from sapo_verifier.model.forward import Passage, completion_states, head, micro_batches, row_chunks
+from sapo_verifier.model.forward import Passage, completion_states, head, pass_batches, row_chunks
 from sapo_verifier.model.sampling import choose, owned, scaled_cumulative
 
 
@@ -26,7 +26,7 @@ def positions(
     Ids must be below vocab. Raises NotFiniteError for a broken model.
     """
     found: list[list[Position]] = [[] for _ in passages]
-    for batch in micro_batches([passage.length for passage in passages], batch_tokens):
+    for batch in pass_batches(model, passages, batch_tokens):
         chosen_passages = [passages[i] for i in batch]
         states = completion_states(model, chosen_passages)
         tokens = torch.tensor([t for i in batch for t in passages[i].completion], device=states.device)
