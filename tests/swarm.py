@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from sapo_devnet.chain import Chain, Clock
 from sapo_devnet.nodes import SAPO, DevnetNode, NodeOptions
+from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.processes import Process, stop_all
 
 from anvil import ROOT
@@ -17,6 +18,7 @@ from sapo_client.outbox import Outbox
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.networks import pocket_spec
+from sapo_verifier.spec import Spec
 
 SECONDS = 90.0  # for anything that takes one or two; the machine may be busy
 
@@ -31,6 +33,7 @@ class Swarm:
     deployment: Deployment
     reader: ChainReader
     clock: Clock
+    policies: Sequence[DevnetPolicy] = ()  # which nodes take in turn, instead of the one policy
     nodes: list[DevnetNode] = field(default_factory=list)
     others: list[Process] = field(default_factory=list)
 
@@ -42,8 +45,8 @@ class Swarm:
         options = NodeOptions(
             deployment=self.folder / "deployment.json",
             rpc=rpc or self.chain.url,
-            policy=self.policy,
-            base="pocket",
+            policies=self.policies or [DevnetPolicy("pocket", self.policy, 0)],
+            engine="torch",
             own_groups=own_groups,
             external_groups=external_groups,
             external="truncated",
@@ -105,15 +108,20 @@ class Swarm:
 
 
 @contextmanager
-def swarm(folder: Path, policy: Path) -> Iterator[Swarm]:
-    """A chain with the contracts, before round 0, without nodes; stops whatever was added to it."""
+def swarm(
+    folder: Path, policy: Path, *, spec: Spec | None = None, policies: Sequence[DevnetPolicy] = ()
+) -> Iterator[Swarm]:
+    """A chain with the contracts, before round 0, without nodes; stops whatever was added to it.
+
+    spec: the pocket policy's, if none is given.
+    """
     chain = Chain(ROOT, folder / "anvil.log")
     made: Swarm | None = None
     try:
-        deployment = chain.deploy(ROOT, pocket_spec(policy), room=120)
+        deployment = chain.deploy(ROOT, spec or pocket_spec(policy), room=120)
         deployment.save(folder / "deployment.json")
         clock = Clock(chain, deployment, limit_seconds=3600.0)
-        made = Swarm(folder, policy, chain, deployment, ChainReader(chain.url, deployment), clock)
+        made = Swarm(folder, policy, chain, deployment, ChainReader(chain.url, deployment), clock, policies)
         yield made
     finally:
         if made is not None:

@@ -29,18 +29,20 @@ def tiny_rule(**changes: Any) -> BaseRule:
     return BaseRule(**{**fields, **changes})
 
 
-def tiny_folder(folder: Path, *, seed: int = 0, tied: bool = False, rows: int = VOCAB) -> Path:
-    """A Hugging Face folder. rows: output rows, which may be more than the base's vocab."""
+def tiny_folder(
+    folder: Path, *, seed: int = 0, tied: bool = False, rows: int = VOCAB, width: int = 32, context: int = CONTEXT
+) -> Path:
+    """A Hugging Face folder. rows: output rows, which may be more than the base's vocab; width: of two heads."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=rows,
-        hidden_size=32,
-        intermediate_size=64,
+        hidden_size=width,
+        intermediate_size=2 * width,
         num_hidden_layers=2,
         num_attention_heads=2,
-        max_position_embeddings=CONTEXT,
+        max_position_embeddings=context,
         initializer_range=0.3,  # sharp enough that tokens differ in probability
         tie_word_embeddings=tied,
         pad_token_id=EOS_ID,  # on purpose: nothing may infer a mask from padding

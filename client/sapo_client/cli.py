@@ -6,10 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sapo_client import bench
 from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError
 
 DEFAULT_HOME = Path("~/.sapo")
+POLICY_HELP = "the model to train: a folder, or a name on the Hugging Face hub, which is downloaded then"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +38,11 @@ def _parser() -> argparse.ArgumentParser:
     run = _add(commands, "run", "run the node until it is told to stop", _run)
     _password_option(run)
     run.add_argument("--register", action="store_true", help="lock the bond if the node is not registered yet")
+    run.add_argument("--policy", metavar="MODEL", help="instead of the settings' one: " + POLICY_HELP)
+    _lora_option(run, None)
+    _engine_option(run, None, "what generates, instead of the settings' choice")
     _add_train(commands)
+    bench.add_command(commands)
     status = _add(commands, "status", "what the node is doing; exit status 1 if it is unhealthy", _status)
     status.add_argument("--json", action="store_true", help="for programs")
     words = "pull the pay of rounds that are final; for a node that is stopped: a running one does so itself"
@@ -54,8 +60,17 @@ def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     init = _add(commands, "init", "make a node's home: settings and an encrypted key", _init)
     _password_option(init)
     init.add_argument("--deployment", type=Path, required=True, metavar="FILE", help="the network's deployment.json")
-    init.add_argument("--policy", type=Path, required=True, metavar="FOLDER", help="the model that this node trains")
+    init.add_argument("--policy", required=True, metavar="MODEL", help=POLICY_HELP)
     init.add_argument("--base", default="pocket", help="the model's id in the network's spec (%(default)s)")
+    _lora_option(init)
+    init.add_argument(
+        "--other-base",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="of a base that peers use, to check",
+    )
     init.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
     init.add_argument("--owner", help="the node's address, where this key is only its operator")
     init.add_argument("--ipfs-api", default="/ip4/127.0.0.1/tcp/5001/http", metavar="MULTIADDR", help="(%(default)s)")
@@ -66,23 +81,28 @@ def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     init.add_argument("--allow-private", action="store_true", help="peers may be on private addresses (devnets)")
     init.add_argument("--i", type=int, default=4, help="own groups per round (%(default)s)")
     init.add_argument("--j", type=int, default=4, help="external groups per round (%(default)s)")
-    init.add_argument("--external", choices=("truncated", "as-own", "drop-negatives"), default="truncated")
+    rules = ("drop-negatives", "truncated", "truncated-drop-negatives", "clipped", "as-own")
+    words = "what other nodes' tokens count (%(default)s)"
+    init.add_argument("--external", choices=rules, default="drop-negatives", help=words)
     init.add_argument("--seed", type=int, default=0, help="of the node's own choices (%(default)s)")
     init.add_argument("--threads", type=int, default=0, help="CPU threads; 0: torch's own choice (%(default)s)")
     init.add_argument("--poll-seconds", type=float, default=2.0, help="how often to ask the chain (%(default)s)")
+    _engine_option(init, "torch", "what generates (%(default)s)")
     init.add_argument("--light-key", action="store_true", help="fast and weak key derivation: devnets only")
 
 
 def _add_train(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     train = _add(commands, "train", "train alone: no chain, no IPFS, no peers", _train)
     train.add_argument("--silo", action="store_true", required=True, help="say that you mean it")
-    train.add_argument("--policy", type=Path, required=True, metavar="FOLDER", help="the model to train")
+    train.add_argument("--policy", required=True, metavar="MODEL", help=POLICY_HELP)
+    _lora_option(train)
     train.add_argument("--spec", type=Path, metavar="FILE", help="a network's rules (those of the pocket policy)")
     train.add_argument("--base", default="pocket", help="the model's id in the spec (%(default)s)")
     train.add_argument("--rounds", type=int, default=100, help="in all, earlier runs included (%(default)s)")
     train.add_argument("--i", type=int, default=8, help="groups per round (%(default)s)")
     train.add_argument("--seed", type=int, default=0, help="(%(default)s)")
     train.add_argument("--threads", type=int, default=0, help="CPU threads; 0: torch's own choice (%(default)s)")
+    _engine_option(train, "torch", "what generates (%(default)s)")
 
 
 def _add(
@@ -94,6 +114,16 @@ def _add(
     return parser
 
 
+def _lora_option(parser: argparse.ArgumentParser, default: int | None = 0) -> None:
+    words = "train adapters of this rank instead of all weights; 0: all weights"
+    words += ", as is the default" if default == 0 else " (as the settings say)"
+    parser.add_argument("--lora-rank", type=int, default=default, metavar="N", help=words)
+
+
+def _engine_option(parser: argparse.ArgumentParser, default: str | None, words: str) -> None:
+    parser.add_argument("--engine", choices=("torch", "vllm"), default=default, help=words)
+
+
 def _password_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--password-file", type=Path, metavar="FILE", help="of the key; readable by you only. Without: asked for"
@@ -103,6 +133,7 @@ def _password_option(parser: argparse.ArgumentParser) -> None:
 def _init(options: argparse.Namespace) -> int:
     from sapo_client import home
     from sapo_client.config import Settings
+    from sapo_client.hub import model_folder
     from sapo_verifier import keystore
 
     document = {
@@ -112,7 +143,8 @@ def _init(options: argparse.Namespace) -> int:
             "poll_seconds": options.poll_seconds,
             "owner": options.owner.lower() if options.owner else None,
         },
-        "policy": {"folder": options.policy.resolve(), "base": options.base},
+        "policy": {"folder": model_folder(options.policy), "base": options.base, "lora_rank": options.lora_rank},
+        "audit": {"bases": [folder.resolve() for folder in options.other_base]},
         "ipfs": {
             "api": options.ipfs_api,
             "gateway": options.ipfs_gateway,
@@ -125,6 +157,7 @@ def _init(options: argparse.Namespace) -> int:
             "external": options.external,
             "seed": options.seed,
         },
+        "generation": {"engine": options.engine},
         "threads": options.threads,
     }
     settings = Settings.checked(document, "the options")
@@ -135,31 +168,41 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from sapo_client.config import Settings
+    from sapo_client.hub import model_folder
+    from sapo_client.preflight import ready
 
-    Settings.load(options.home.expanduser())  # a wrong home is told before torch takes its seconds
-    try:
-        from sapo_client.start import run
-    except ModuleNotFoundError as error:
-        raise _node_extra_missing(error) from error
-    run(options.home.expanduser(), options.password_file, register=options.register)
+    policy: dict[str, object] = {} if options.lora_rank is None else {"lora_rank": options.lora_rank}
+    if options.policy is not None:
+        policy["folder"] = model_folder(options.policy)
+    home, engine = options.home.expanduser(), options.engine
+    with ready(home, options.password_file, register=options.register, policy=policy, engine=engine) as checked:
+        try:
+            from sapo_client.start import run  # torch takes its seconds only now
+        except ModuleNotFoundError as error:
+            raise _node_extra_missing(error) from error
+        run(checked)
     return 0
 
 
 def _train(options: argparse.Namespace) -> int:
+    from sapo_client.config import GenerationSettings
+    from sapo_client.hub import model_folder
+
     try:
         from sapo_client.silo import train_command
     except ModuleNotFoundError as error:
         raise _node_extra_missing(error) from error
     train_command(
         options.home.expanduser(),
-        options.policy,
+        model_folder(options.policy),
         options.spec,
         options.base,
         rounds=options.rounds,
         own_groups=options.i,
         seed=options.seed,
         threads=options.threads,
+        lora_rank=options.lora_rank,
+        generation=GenerationSettings(engine=options.engine),
     )
     return 0
 

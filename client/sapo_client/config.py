@@ -2,11 +2,14 @@
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sapo_verifier.errors import SapoError
+
+if TYPE_CHECKING:
+    from sapo_client.policy import PolicyOptions
 
 FILE_NAME = "node.toml"
 
@@ -39,6 +42,20 @@ class PolicySettings(Section):
 
     folder: Path
     base: str = "pocket"  # its id in the spec
+    lora_rank: Annotated[int, Field(ge=0, le=4096)] = 0  # of adapters; 0: all weights are trained
+    lora_alpha: Annotated[int, Field(ge=1, lt=2**53)] | None = None  # None: twice the rank
+    lora_targets: list[str] = []  # the last parts of layer names; none: every linear layer
+    dtype: Literal["float32", "bfloat16"] = "float32"  # of the trainer's passes; records are float32 in any case
+    checkpointing: bool | None = None  # compute again what the backward pass needs: slower; None: of large models
+
+    def options(self, seed: int) -> "PolicyOptions":
+        """As the policy takes them. seed: of what adapters start from."""
+        from sapo_client.lora import LoraOptions
+        from sapo_client.memory import MemoryOptions
+        from sapo_client.policy import PolicyOptions
+
+        lora = LoraOptions(self.lora_rank, self.lora_alpha, tuple(self.lora_targets)) if self.lora_rank else None
+        return PolicyOptions(lora, MemoryOptions(self.dtype, self.checkpointing), seed)
 
 
 class SapoSettings(Section):
@@ -46,11 +63,25 @@ class SapoSettings(Section):
 
     own_groups: Annotated[int, Field(ge=1, le=256)] = 4  # I
     external_groups: Annotated[int, Field(ge=0, le=256)] = 4  # J
-    external: Literal["truncated", "as-own", "drop-negatives"] = "truncated"
+    external: Literal["truncated", "drop-negatives", "truncated-drop-negatives", "clipped", "as-own"] = "drop-negatives"
     learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: the trainer's default
     micro_batch_tokens: Annotated[int, Field(ge=256)] = 16384
     last_round: Annotated[int, Field(ge=0)] | None = None  # to publish in: how to wind down before an exit
     seed: int = 0
+
+
+class GenerationSettings(Section):
+    """What generates this node's completions."""
+
+    engine: Literal["torch", "vllm"] = "torch"
+    vllm_python: Path | None = None  # of the environment that has vLLM; None: this one, or the one beside it
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # of vLLM; auto: float32 on a CPU, else bfloat16
+    tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1  # graphics cards
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.5  # of a card's memory, weights and cache
+    kv_cache_bytes: Annotated[int, Field(ge=1 << 16)] | None = None  # None: as above, and 1 GiB on a CPU
+    max_num_seqs: Annotated[int, Field(ge=1, le=4096)] = 64  # completions at a time
+    eager: bool | None = None  # no compiling; None: on a CPU
+    sleep_while_training: bool = True  # give the card's memory to the trainer
 
 
 class AuditSettings(Section):
@@ -67,6 +98,7 @@ class Settings(Section):
     policy: PolicySettings
     ipfs: IpfsSettings = IpfsSettings()
     sapo: SapoSettings = SapoSettings()
+    generation: GenerationSettings = GenerationSettings()
     audit: AuditSettings = AuditSettings()
     threads: Annotated[int, Field(ge=0)] = 0  # CPU threads of torch; 0: its own choice
 

@@ -24,21 +24,28 @@ class Engine(Protocol):
         value u(t) forces the token at position t. The weights are those of the moment of the call.
         """
 
+    def rest(self) -> None:
+        """Nothing is to be generated for a while: let go of what training can use. The next `generate` is as ever."""
+
 
 class Decoding:
     """A batch of sequences under way: a cache, and which of its columns are padding (on the left)."""
 
     def __init__(self, model: Any, sequences: Sequence[Sequence[int]]) -> None:
-        longest = max(map(len, sequences))
-        ids = torch.zeros(len(sequences), longest, dtype=torch.long)
-        mask = torch.zeros(len(sequences), longest, dtype=torch.long)
-        for row, sequence in enumerate(sequences):
-            ids[row, longest - len(sequence) :] = torch.tensor(list(sequence))
+        different = {tuple(sequence): None for sequence in sequences}  # a group's prompt is run once for all of it
+        longest = max(map(len, different))
+        ids = torch.zeros(len(different), longest, dtype=torch.long)
+        mask = torch.zeros(len(different), longest, dtype=torch.long)
+        for row, sequence in enumerate(different):
+            ids[row, longest - len(sequence) :] = torch.tensor(sequence)
             mask[row, longest - len(sequence) :] = 1
         self._model = model
         self._mask = mask.to(model.device)
         self._cache = DynamicCache()
         self.states = self._run(ids.to(model.device), (self._mask.cumsum(-1) - 1).clamp(min=0))
+        if len(different) < len(sequences):
+            place = {sequence: row for row, sequence in enumerate(different)}
+            self.keep([place[tuple(sequence)] for sequence in sequences])
 
     def _run(self, ids: Tensor, positions: Tensor) -> Tensor:
         output = self._model.get_decoder()(
@@ -60,7 +67,7 @@ class Decoding:
         self.states = self._run(tokens.unsqueeze(-1), self._mask.sum(-1, keepdim=True) - 1)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Drop all other rows."""
+        """These rows, in this order, and no others; a row that is named twice is there twice."""
         index = torch.tensor(rows, device=self._mask.device)
         self._mask = self._mask[index]
         self.states = self.states[index]
@@ -100,6 +107,9 @@ class TorchEngine:
         if batch:
             self._complete(prompts, completions, keys, batch)
         return completions
+
+    def rest(self) -> None:
+        """See Engine. The model is the trainer's own; there is nothing to let go of."""
 
     def _ended(self, tokens: Sequence[int]) -> bool:
         return len(tokens) >= self._max_new_tokens or (bool(tokens) and tokens[-1] in self._eos)

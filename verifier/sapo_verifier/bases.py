@@ -87,16 +87,27 @@ class Tokenizer:
     def __init__(self, folder: Path) -> None:
         self._tokenizer = rust_tokenizer(folder)
         self._tokenizer.encode_special_tokens = False
+        added = self._tokenizer.get_added_tokens_decoder()
+        self._special = {token_id for token_id, token in added.items() if token.special}
 
-    def prompt(self, text: str) -> list[int]:
+    def prompt(self, text: str, template: str | None = None) -> list[int]:
         """Ids of a rendered template: special tokens written in it are recognised, none is added.
 
-        Raises SapoError for text that the tokenizer cannot spell.
+        template: what was rendered; then the question may not bring special tokens of its own, which could end its
+        turn and begin another. Raises SapoError for that, and for text that the tokenizer cannot spell.
         """
-        ids = list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        ids = self._encode(text)
         if not ids or self.decode(ids) != text:
             raise SapoError(f"the tokenizer cannot spell the prompt {text[:80]!r}; take another template or base")
+        if template is not None and self._specials(ids) != self._specials(self._encode(template)):
+            raise SapoError("the question spells a special token of this base; no task that may pay does")
         return ids
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _specials(self, ids: Sequence[int]) -> list[int]:
+        return [token_id for token_id in ids if token_id in self._special]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids: nothing skipped, no clean-up, invalid UTF-8 as U+FFFD."""

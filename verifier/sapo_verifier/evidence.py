@@ -179,7 +179,9 @@ class Documents:
         except ObjectError:
             return []
         base = self.spec.base(policy.base)
-        if base is None or policy.kind != "full" or policy.size > base.max_adapter_bytes:
+        if base is None or policy.kind == "base" or policy.size > base.max_adapter_bytes:
+            return []
+        if policy.lora is not None and policy.lora.rank > base.max_rank:
             return []
         return [(digest, min(BLOCK_LIMIT, policy.size - i * BLOCK_LIMIT)) for i, digest in enumerate(policy.blocks)]
 

@@ -2,17 +2,29 @@
 
 import json
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Literal
 
 from sapo_verifier import canonical
 from sapo_verifier.bases import Tokenizer, digest_of_folder
 from sapo_verifier.errors import SapoError
 from sapo_verifier.spec import COMPACT, BaseRule, ChainRules, Spec, TaskRule, Versions
-from sapo_verifier.tasks import POCKET_TASKS
+from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS
 
 MEBIBYTE = 1 << 20
 ETHER = 10**18
+
+Answer = Literal["tag", "brackets"]
+ANSWER_MARKS = {"tag": "<answer>{}</answer>", "brackets": "<{}>"}
+EXAMPLES = (
+    ("Calculate 12 + 31.", "43"),
+    ("Convert the binary number 110 to base-10.", "6"),
+    ("Spell this word backward (example: sun -> nus): tree", "eert"),
+    ("Find the Greatest Common Divisor (GCD) of these numbers: 12, 8.", "4"),
+)
+"""Shown to models that are too small to follow an instruction at temperature 1."""
 
 
 def read_spec(path: Path) -> Spec:
@@ -33,15 +45,15 @@ def base_rule(folder: Path, base_id: str, template: str, *, max_adapter_bytes: i
     """
     config = json.loads((folder / "config.json").read_text())
     tokenizer = Tokenizer(folder)
-    eos = config.get("eos_token_id")
+    eos = _ends(folder)
     context = config.get("max_position_embeddings")
-    if eos is None or context is None:
+    if not eos or context is None:
         raise SapoError(f"{folder}/config.json needs eos_token_id and max_position_embeddings")
     return BaseRule(
         id=base_id,
         digest=digest_of_folder(folder),
         vocab=min(tokenizer.size(), config["vocab_size"]),
-        eos=[eos] if isinstance(eos, int) else eos,
+        eos=eos,
         context=context,
         template=template,
         max_token_bytes=tokenizer.max_token_bytes(),
@@ -50,8 +62,74 @@ def base_rule(folder: Path, base_id: str, template: str, *, max_adapter_bytes: i
     )
 
 
+def _ends(folder: Path) -> list[int]:
+    """What ends a text: chat models often name the end of a turn in config.json, and all ends for generation."""
+    ends: list[int] = []
+    for name in ("config.json", "generation_config.json"):
+        path = folder / name
+        found = json.loads(path.read_text()).get("eos_token_id") if path.is_file() else None
+        ends += [found] if isinstance(found, int) else found or []
+    return list(dict.fromkeys(ends))
+
+
+def chat_template(answer: Answer, examples: Sequence[tuple[str, str]] = ()) -> str:
+    """A base's template in ChatML, which SmolLM2, Qwen and others were trained on.
+
+    examples: questions and right answers, shown before the question in the style that the spec's answers have.
+    """
+    turns = "".join(
+        f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n{ANSWER_MARKS[answer].format(right)}<|im_end|>\n"
+        for question, right in examples
+    )
+    return turns + "<|im_start|>user\n{question}\n{instruction}<|im_end|>\n<|im_start|>assistant\n"
+
+
+def smollm2_base(folder: Path, answer: Answer) -> BaseRule:
+    """SmolLM2-135M-Instruct in a spec: adapters of rank 32 at most, and no policies of all weights."""
+    template = chat_template(answer, EXAMPLES)
+    return base_rule(folder, "smollm2", template, max_adapter_bytes=64 * MEBIBYTE, max_rank=32)
+
+
+def chat_base(folder: Path, base_id: str, *, examples: bool = False) -> BaseRule:
+    """Any model that was trained on ChatML, in a spec whose answers are tags: adapters of rank 64 at most."""
+    template = chat_template("tag", EXAMPLES if examples else ())
+    return base_rule(folder, base_id, template, max_adapter_bytes=1024 * MEBIBYTE, max_rank=64)
+
+
+def pocket_base(folder: Path) -> BaseRule:
+    """The pocket policy in a spec: all weights, no adapters."""
+    return base_rule(folder, "pocket", COMPACT, max_adapter_bytes=8 * MEBIBYTE)
+
+
 def pocket_spec(folder: Path, *, round_blocks: int = 64) -> Spec:
     """The devnet's rules: nine small tasks for the pocket policy in `folder`, groups of eight completions."""
+    return _spec([pocket_base(folder)], POCKET_TASKS, "brackets", round_blocks, max_new_tokens=24)
+
+
+def models_spec(bases: Sequence[BaseRule], *, round_blocks: int = 64, max_new_tokens: int = 256) -> Spec:
+    """Rules for language models that follow an instruction: what may pay of the paper's nine datasets, answers in tags.
+
+    Raises ValueError for bases that are too small for it.
+    """
+    return _spec(bases, PAPER_TASKS, "tag", round_blocks, max_new_tokens=max_new_tokens)
+
+
+def mixed_spec(bases: Sequence[BaseRule], *, round_blocks: int = 64) -> Spec:
+    """Rules for a devnet of small models, the pocket policy among them or not: its tasks, its answers in brackets.
+
+    Completions are short, so that a CPU plays a round of SmolLM2 in a minute.
+    """
+    return _spec(bases, POCKET_TASKS, "brackets", round_blocks, max_new_tokens=24)
+
+
+def _spec(
+    bases: Sequence[BaseRule],
+    tasks: Sequence[dict[str, Any]],
+    answer: Answer,
+    round_blocks: int,
+    *,
+    max_new_tokens: int,
+) -> Spec:
     return Spec(
         chain=ChainRules(
             round_blocks=round_blocks,
@@ -62,7 +140,7 @@ def pocket_spec(folder: Path, *, round_blocks: int = 64) -> Spec:
             bond=hex(ETHER),
             dispute_bond=hex(ETHER // 20),
             missed_batch_fee=hex(ETHER // 50),
-            missed_reveal_fee=hex(ETHER // 50),
+            missed_reveal_fee=hex(ETHER // 20),  # as a wrong verdict: silence is not the cheap way out
             wrong_verdict_penalty=hex(ETHER // 20),
             supply=hex(10**9 * ETHER),
             initial_pool=hex(10**4 * ETHER),
@@ -72,11 +150,11 @@ def pocket_spec(folder: Path, *, round_blocks: int = 64) -> Spec:
         ),
         group_size=8,
         max_slots=16,
-        max_new_tokens=24,
+        max_new_tokens=max_new_tokens,
         max_prompt_bytes=1024,
         pool_rounds=2,
-        tasks=[TaskRule.model_validate(rule) for rule in POCKET_TASKS],
-        answer="brackets",
+        tasks=[TaskRule.model_validate(rule) for rule in tasks],
+        answer=answer,
         versions=Versions(reasoning_gym=version("reasoning-gym"), python=".".join(platform.python_version_tuple()[:2])),
-        bases=[base_rule(folder, "pocket", COMPACT, max_adapter_bytes=8 * MEBIBYTE)],
+        bases=list(bases),
     )

@@ -1,7 +1,8 @@
 """The `policy` check: the claimed intervals are the declared policy's (docs/protocol.md, Sampling and Checks).
 
-One model object per base; each batch's declared weights are swapped into it. Bytes and time are bounded by the spec
-before the model sees anything: `max_adapter_bytes` of weights, `slots · G` completions that fit the base's context.
+One model object per base; each batch's declared weights are swapped into it, or its adapter merged. Bytes and time are
+bounded by the spec before the model sees anything: `max_adapter_bytes` of weights, an adapter's rank by `max_rank`,
+`slots · G` completions that fit the base's context.
 """
 
 import time
@@ -16,10 +17,11 @@ from sapo_verifier.intervals import FULL, REJECT_TOLERANCE, VOID_TOLERANCE
 from sapo_verifier.ipfs import BlockCorrupt, BlockError, BlockTooLarge, BlockUnavailable, StoreFailed
 from sapo_verifier.model.base import load_base
 from sapo_verifier.model.forward import Passage
+from sapo_verifier.model.lora import Layers, Originals, adapted_layers, linear_layers, merge, read_adapter
 from sapo_verifier.model.positions import Position, positions
 from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.model.weights import WeightsError, load_weights
-from sapo_verifier.objects import Record, hex_digest, unpack_records
+from sapo_verifier.objects import Lora, Record, hex_digest, unpack_records
 
 BATCH_TOKENS = 8192  # padded tokens in one pass (or a single completion): what bounds memory beside the weights
 
@@ -37,6 +39,40 @@ class Claim(NamedTuple):
     passage: Passage
 
 
+class Held:
+    """A base's model, and which policy's weights it holds."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.policy: bytes | None = None  # None: the base itself
+        self.full = False  # all weights are the policy's, so the base is not in here any more
+        self._originals = Originals()
+        self._layers: Layers = linear_layers(model)
+
+    def to_base(self) -> None:
+        """The base's own weights again, unless all of them were replaced."""
+        self._originals.restore(self._layers)
+        self.policy = None
+
+    def load_full(self, data: bytes, policy: bytes) -> None:
+        """Raises WeightsError or NotFiniteError, with the weights as they were."""
+        load_weights(self.model, data)
+        self.policy, self.full = policy, True
+
+    def load_adapter(self, data: bytes, lora: Lora, policy: bytes) -> None:
+        """Raises WeightsError or NotFiniteError, with the base's own weights in place."""
+        self.to_base()
+        layers = adapted_layers(self.model, lora.targets)
+        pairs = read_adapter(data, layers, lora.rank)
+        self._originals.keep(layers)
+        try:
+            merge(layers, pairs, lora.alpha / lora.rank)
+        except NotFiniteError:
+            self.to_base()
+            raise
+        self.policy = policy
+
+
 class PolicyModels:
     """Answers the policy check. Not for several threads: a model holds one policy's weights at a time."""
 
@@ -47,8 +83,7 @@ class PolicyModels:
         self._device = device
         self._batch_tokens = batch_tokens
         self.seconds = 0.0
-        self._models: dict[bytes, Any] = {}  # by the base's digest
-        self._holds: dict[bytes, bytes] = {}  # by the base's digest: the policy in its model; absent: the base itself
+        self._held: dict[bytes, Held] = {}  # by the base's digest
 
     def __call__(self, audit: Audit) -> Outcome:
         started = time.monotonic()
@@ -77,29 +112,31 @@ class PolicyModels:
 
     def _model(self, audit: Audit, weights: bytes | None) -> Any:
         """The base's model with these weights; None: the base's own."""
-        base = audit.base
-        if weights is None and base.digest in self._holds:
-            del self._models[base.digest], self._holds[base.digest]
-        if base.digest not in self._models:
-            self._models[base.digest] = load_base(self._bases.folder(base), base, device=self._device)
-        model = self._models[base.digest]
-        if weights is not None and self._holds.get(base.digest) != audit.facts.policy:
-            load_weights(model, weights)
-            self._holds[base.digest] = audit.facts.policy
-        return model
+        base, policy, lora = audit.base, audit.facts.policy, audit.policy.lora
+        held = self._held.get(base.digest)
+        if held is not None and held.full and (weights is None or lora is not None):
+            held = None
+            del self._held[base.digest]  # before it is loaded again: two models may not fit
+        if held is None:
+            held = self._held[base.digest] = Held(load_base(self._bases.folder(base), base, device=self._device))
+        if weights is None:
+            held.to_base()
+        elif held.policy != policy and lora is None:
+            held.load_full(weights, policy)
+        elif held.policy != policy and lora is not None:
+            held.load_adapter(weights, lora, policy)
+        return held.model
 
 
 def declared_weights(audit: Audit) -> bytes | None:
     """The safetensors file that the policy manifest names; None for the base itself.
 
     Raises WeightsError for blocks that are not as long as the manifest says, BlockError for what was not to be had
-    (StoreFailed: by this machine's fault), SapoError for a kind that this version does not know.
+    (StoreFailed: by this machine's fault).
     """
     manifest = audit.policy
     if manifest.kind == "base":
         return None
-    if manifest.kind == "lora":
-        raise SapoError("adapters are not supported by this version: only policies of kind base and full")
     parts = []
     for digest, limit in audit.weight_blocks():
         found, name = audit.blocks.get(digest), f"weights: block {hex_digest(digest)}"
@@ -127,7 +164,7 @@ def read_claims(audit: Audit, bases: Bases) -> list[Claim]:
         if len(group.prompt.encode()) > longest:  # possible only where this machine could not deal the task
             raise PromptError(f"slot {slot}: the prompt is longer than any that can be dealt")
         try:
-            prompt = tokenizer.prompt(group.prompt)
+            prompt = tokenizer.prompt(group.prompt, base.template)
         except SapoError as error:
             raise PromptError(f"slot {slot}: {error}") from error
         if max(prompt) >= base.vocab or len(prompt) + audit.spec.max_new_tokens > base.context:

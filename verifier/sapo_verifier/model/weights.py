@@ -6,6 +6,7 @@ or behind them, all finite. The header is bounded and compared before a byte is 
 
 import json
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import safetensors.torch
@@ -43,6 +44,17 @@ def load_weights(model: Any, data: bytes) -> None:
     infinity in it.
     """
     expected = tensors_of(model)
+    given = read_weights(data, expected)
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(given[name])
+
+
+def read_weights(data: bytes, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a safetensors file that must have exactly the names, shapes and types of `expected`.
+
+    Raises WeightsError for another file, NotFiniteError for NaN or infinity in it.
+    """
     _check_header(data, expected)
     try:
         given = safetensors.torch.load(data)
@@ -54,12 +66,10 @@ def load_weights(model: Any, data: bytes) -> None:
             raise WeightsError(f"the weights' tensor {name[:200]} is not what the header said")
         if not bool(torch.isfinite(tensor).all()):
             raise NotFiniteError(f"the weights' tensor {name} holds NaN or infinity")
-    with torch.no_grad():
-        for name, tensor in expected.items():
-            tensor.copy_(given[name])
+    return given
 
 
-def _check_header(data: bytes, expected: dict[str, Tensor]) -> None:
+def _check_header(data: bytes, expected: Mapping[str, Tensor]) -> None:
     if len(data) < 8 or (size := struct.unpack_from("<Q", data)[0]) > len(data) - 8:
         raise WeightsError("the weights are no safetensors file: the header does not fit")
     limit = HEADER_BYTES + sum(HEADER_BYTES_PER_TENSOR + len(name) for name in expected)

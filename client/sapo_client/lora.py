@@ -1,0 +1,151 @@
+"""Training adapters: peft's layers stand around a model's linear ones while the policy learns, and only then.
+
+Otherwise the model is a plain one with the adapters merged into its weights, by the verifier's own arithmetic
+(`sapo_verifier.model.lora`): records, generation and checks see the same numbers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from sapo_verifier.errors import SapoError
+from sapo_verifier.model.lora import (
+    Originals,
+    Pair,
+    adapted_layers,
+    linear_layers,
+    merge,
+    read_adapter,
+    target_names,
+    tensor_names,
+)
+from sapo_verifier.model.sampling import NotFiniteError
+from sapo_verifier.model.weights import WeightsError
+from sapo_verifier.objects import Lora
+
+DEFAULT_SCALE = 2  # alpha / rank
+
+
+@dataclass(frozen=True)
+class LoraOptions:
+    """rank: of every adapter; alpha: None for twice the rank; targets: the last parts of layer names, none for all."""
+
+    rank: int
+    alpha: int | None = None
+    targets: tuple[str, ...] = ()
+
+
+class Adapters:
+    """The adapters of a model, in float32. A starts at random and B at zero, so the policy starts as its base."""
+
+    def __init__(self, model: Any, options: LoraOptions, *, seed: int) -> None:
+        """Raises SapoError for targets that the model does not have."""
+        self.lora = Lora(
+            rank=options.rank,
+            alpha=options.alpha or DEFAULT_SCALE * options.rank,
+            targets=sorted(set(options.targets)) or target_names(model),
+        )
+        try:
+            self._layers = adapted_layers(model, self.lora.targets)
+        except WeightsError as error:
+            raise SapoError(f"lora_targets: {error}; choose from {', '.join(target_names(model))}") from error
+        self._model = model
+        self._originals = Originals()
+        self._originals.keep(self._layers)
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+        self._wrappers = _wrap(model, self.lora, seed)
+        self._learning = True  # peft has put its layers into the model
+        assert self._wrappers.keys() == self._layers.keys()
+        self.settle()
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """A and B of every layer, in the model's order."""
+        return [matrix.weight for name in self._wrappers for matrix in self._matrices(name)]
+
+    def learn(self) -> None:
+        """The base's own weights, and peft's layers around them: gradients reach the adapters."""
+        if not self._learning:
+            self._originals.restore(self._layers)
+            _put(self._model, self._wrappers)
+            self._learning = True
+
+    def settle(self) -> None:
+        """A plain model whose weights are the policy's. Raises NotFiniteError, each time, if they are not finite."""
+        if not self._learning:
+            return
+        pairs = {name: Pair(*(m.weight.detach() for m in self._matrices(name))) for name in self._wrappers}
+        try:
+            merge(self._layers, pairs, self.lora.alpha / self.lora.rank)
+        except NotFiniteError:
+            self._originals.restore(self._layers)
+            raise
+        _put(self._model, self._layers)
+        self._learning = False
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By the names that they have in files. Detached, not copied."""
+        return {
+            key: matrix.weight.detach()
+            for name in self._wrappers
+            for key, matrix in zip(tensor_names(name), self._matrices(name), strict=True)
+        }
+
+    def file(self) -> bytes:
+        """One safetensors file; equal adapters give equal bytes."""
+        return bytes(safetensors.torch.save({name: t.cpu().contiguous() for name, t in self.tensors().items()}))
+
+    def load(self, data: bytes) -> None:
+        """As strictly as a stranger's. Raises WeightsError or NotFiniteError before anything changes."""
+        pairs = read_adapter(data, self._layers, self.lora.rank)
+        before = {name: Pair(*(m.weight.detach().clone() for m in self._matrices(name))) for name in self._wrappers}
+        self._take(pairs)
+        try:
+            self.settle()
+        except NotFiniteError:
+            self._take(before)
+            raise
+
+    @torch.no_grad()
+    def _take(self, pairs: Mapping[str, Pair]) -> None:
+        self.learn()
+        for name, pair in pairs.items():
+            for matrix, given in zip(self._matrices(name), pair, strict=True):
+                matrix.weight.copy_(given)
+
+    def reset(self) -> None:
+        """The base: B is zero everywhere."""
+        with torch.no_grad():
+            for name in self._wrappers:
+                self._matrices(name)[1].weight.zero_()
+        self.learn()
+        self.settle()
+
+    def _matrices(self, name: str) -> tuple[Any, Any]:
+        wrapper = self._wrappers[name]
+        return wrapper.lora_A["default"], wrapper.lora_B["default"]
+
+
+def _wrap(model: Any, lora: Lora, seed: int) -> dict[str, Any]:
+    """Have peft put its layers into the model; gives them by name. Torch's random state stays as it was."""
+    from peft import LoraConfig, inject_adapter_in_model
+    from peft.tuners.lora import LoraLayer
+
+    names = [name for name in linear_layers(model) if name.rpartition(".")[2] in lora.targets]
+    config = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=names, lora_dropout=0.0, bias="none")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        inject_adapter_in_model(config, model)
+    model.eval()
+    return {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
+
+
+def _put(model: Any, modules: Mapping[str, torch.nn.Module]) -> None:
+    """Set the model's modules of these names."""
+    for name, module in modules.items():
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, module)
