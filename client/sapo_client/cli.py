@@ -63,6 +63,7 @@ def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     init.add_argument("--policy", required=True, metavar="MODEL", help=POLICY_HELP)
     init.add_argument("--base", default="pocket", help="the model's id in the network's spec (%(default)s)")
     _lora_option(init)
+    _device_option(init)
     init.add_argument(
         "--other-base",
         type=Path,
@@ -96,6 +97,7 @@ def _add_train(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     train.add_argument("--silo", action="store_true", required=True, help="say that you mean it")
     train.add_argument("--policy", required=True, metavar="MODEL", help=POLICY_HELP)
     _lora_option(train)
+    _device_option(train)
     train.add_argument("--spec", type=Path, metavar="FILE", help="a network's rules (those of the pocket policy)")
     train.add_argument("--base", default="pocket", help="the model's id in the spec (%(default)s)")
     train.add_argument("--rounds", type=int, default=100, help="in all, earlier runs included (%(default)s)")
@@ -118,6 +120,11 @@ def _lora_option(parser: argparse.ArgumentParser, default: int | None = 0) -> No
     words = "train adapters of this rank instead of all weights; 0: all weights"
     words += ", as is the default" if default == 0 else " (as the settings say)"
     parser.add_argument("--lora-rank", type=int, default=default, metavar="N", help=words)
+
+
+def _device_option(parser: argparse.ArgumentParser) -> None:
+    words = "where training, records and checks run: cpu, cuda or cuda:N (%(default)s)"
+    parser.add_argument("--device", default="cpu", help=words)
 
 
 def _engine_option(parser: argparse.ArgumentParser, default: str | None, words: str) -> None:
@@ -143,7 +150,12 @@ def _init(options: argparse.Namespace) -> int:
             "poll_seconds": options.poll_seconds,
             "owner": options.owner.lower() if options.owner else None,
         },
-        "policy": {"folder": model_folder(options.policy), "base": options.base, "lora_rank": options.lora_rank},
+        "policy": {
+            "folder": model_folder(options.policy),
+            "base": options.base,
+            "lora_rank": options.lora_rank,
+            "device": options.device,
+        },
         "audit": {"bases": [folder.resolve() for folder in options.other_base]},
         "ipfs": {
             "api": options.ipfs_api,
@@ -202,6 +214,7 @@ def _train(options: argparse.Namespace) -> int:
         seed=options.seed,
         threads=options.threads,
         lora_rank=options.lora_rank,
+        device=options.device,
         generation=GenerationSettings(engine=options.engine),
     )
     return 0

@@ -45,6 +45,7 @@ class PolicySettings(Section):
     lora_rank: Annotated[int, Field(ge=0, le=4096)] = 0  # of adapters; 0: all weights are trained
     lora_alpha: Annotated[int, Field(ge=1, lt=2**53)] | None = None  # None: twice the rank
     lora_targets: list[str] = []  # the last parts of layer names; none: every linear layer
+    device: Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]+)?)$")] = "cpu"  # of training, records and checks
     dtype: Literal["float32", "bfloat16"] = "float32"  # of the trainer's passes; records are float32 in any case
     checkpointing: bool | None = None  # compute again what the backward pass needs: slower; None: of large models
 

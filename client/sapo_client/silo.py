@@ -45,6 +45,7 @@ def train_command(
     seed: int,
     threads: int,
     lora_rank: int = 0,
+    device: str = "cpu",
     generation: GenerationSettings = GenerationSettings(),  # noqa: B008 - frozen
 ) -> None:
     """`sapo train --silo`. Raises SapoError where the spec does not have the base, or the folder is another one."""
@@ -56,7 +57,7 @@ def train_command(
     if base is None:
         raise SapoError(f"the spec has no base {base_id!r}; choose one of: {', '.join(b.id for b in spec.bases)}")
     settings = PolicySettings(folder=folder, base=base_id, lora_rank=lora_rank)
-    policy = Policy.load(find_base(base, [folder]), base, options=settings.options(seed))
+    policy = Policy.load(find_base(base, [folder]), base, device=device, options=settings.options(seed))
     config = TrainConfig(own_groups=own_groups, external_groups=0)
     with make_engine(policy, spec, generation, threads=threads, scratch=home / layout.ENGINE) as engine:
         train(home, spec, policy, config, rounds=rounds, seed=seed, engine=engine)

@@ -62,7 +62,8 @@ def _assemble(ready: Ready, stop: threading.Event, stack: ExitStack) -> Parts:
     peers = stack.enter_context(GatewayReader(allow_private=settings.ipfs.allow_private, timeout=patience))
     worker = stack.enter_context(TaskWorker())
     worker.check_versions(spec)
-    policy = Policy.load(bases.folder(ready.base), ready.base, options=settings.policy.options(settings.sapo.seed))
+    device, options = settings.policy.device, settings.policy.options(settings.sapo.seed)
+    policy = Policy.load(bases.folder(ready.base), ready.base, device=device, options=options)
     engine = stack.enter_context(
         make_engine(policy, spec, settings.generation, threads=settings.threads, scratch=scratch)
     )
@@ -85,7 +86,7 @@ def _assemble(ready: Ready, stop: threading.Event, stack: ExitStack) -> Parts:
         policy=policy,
         engine=engine,
         bases=bases,
-        model=policy_model(bases) if settings.audit.policy_check else None,
+        model=policy_model(bases, device=device) if settings.audit.policy_check else None,
         pins=pins,
         ballots=ballots,
         config=train_config(settings.sapo),

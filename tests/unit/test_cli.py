@@ -108,6 +108,14 @@ def test_init_takes_the_engine(tmp_path: Path, deployment: Path, password: Path)
     assert Settings.load(tmp_path / "b").generation.engine == "vllm"
 
 
+def test_init_takes_the_device(tmp_path: Path, deployment: Path, password: Path) -> None:
+    assert init(tmp_path / "a", deployment, password) == 0
+    assert init(tmp_path / "b", deployment, password, "--device", "cuda:1") == 0
+    assert Settings.load(tmp_path / "a").policy.device == "cpu"
+    assert Settings.load(tmp_path / "b").policy.device == "cuda:1"
+    assert init(tmp_path / "c", deployment, password, "--device", "gpu") == 1
+
+
 def test_init_takes_adapters_and_other_bases(tmp_path: Path, deployment: Path, password: Path) -> None:
     assert init(tmp_path / "a", deployment, password) == 0
     more = ["--lora-rank", "16", "--other-base", str(tmp_path / "x"), "--other-base", str(tmp_path / "y")]

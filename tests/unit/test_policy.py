@@ -115,6 +115,12 @@ def test_a_model_that_knows_too_few_tokens_is_refused(tmp_path: Path) -> None:
         tiny_policy(tmp_path, vocab=VOCAB + 1)
 
 
+@pytest.mark.parametrize("device", ["cuda:77", "gpu"])
+def test_a_device_that_is_not_there_is_said_in_words(tmp_path: Path, device: str) -> None:
+    with pytest.raises(BaseLoadError, match=f"does not go to '{device}'.*choose another device"):
+        Policy.load(tiny_folder(tmp_path), tiny_rule(), device=device)
+
+
 def test_a_model_that_changes_its_logits_is_refused(policy: Policy) -> None:
     """Some architectures cap or scale logits after the output layer; records would not be the model's."""
     check_head(policy.model)

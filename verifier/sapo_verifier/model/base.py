@@ -29,7 +29,10 @@ def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
         )
     except (OSError, ValueError, SafetensorError) as error:
         raise BaseLoadError(f"{folder} does not load as a model: {error}; give the folder of a base") from error
-    model.to(device).eval()
+    try:
+        model.to(device).eval()
+    except (RuntimeError, AssertionError) as error:  # how torch says that there is no such device, or no room on it
+        raise BaseLoadError(f"the model does not go to {device!r}: {error}; choose another device") from error
     vocab = model.get_output_embeddings().weight.shape[0]
     if vocab < base.vocab:
         raise BaseLoadError(f"the model in {folder} knows {vocab} tokens, the spec's base {base.id} has {base.vocab}")
