@@ -1,6 +1,7 @@
 """The pocket policy, built once and kept until something that it is made of changes."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -37,8 +38,12 @@ def pocket_policy(root: Path, *, steps: int | None = None, right_format: float |
     folder = root / ".cache" / f"pocket-{made_of.hexdigest()[:12]}"
     if not folder.exists():
         print("building the pocket policy (once, a few minutes) …", flush=True)
-        aside = folder.with_suffix(".building")
-        shutil.rmtree(aside, ignore_errors=True)
+        aside = folder.with_suffix(f".{os.getpid()}.building")
         subprocess.run([sys.executable, "-m", "sapo_client.pocket", str(aside), *options], check=True)
-        aside.rename(folder)
+        try:
+            aside.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+            shutil.rmtree(aside)  # somebody else built the same one meanwhile
     return folder
