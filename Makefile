@@ -2,6 +2,8 @@
 BIN := .venv/bin
 FORGE := node_modules/.bin/forge
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Two test processes with two threads each on two cores take three times as long.
+export OMP_NUM_THREADS ?= 1
 
 .PHONY: check lint types unit contracts format generated
 
