@@ -7,12 +7,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sapo_client.publish import NOBODY
+from sapo_client.tokenization import prompt_ids
 from sapo_verifier import protocol
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import SapoError
 from sapo_verifier.networks import base_rule, pocket_spec
 from sapo_verifier.spec import COMPACT, Spec, TaskRule
-from sapo_verifier.tasks import PAPER_TASKS, TaskWorker, deal, render
+from sapo_verifier.tasks import PAPER_TASKS, TaskWorker, deal
 
 BASE = "bench"
 ADAPTER_BYTES, MAX_RANK = 1 << 40, 1 << 12  # nothing is published
@@ -65,8 +67,8 @@ def bench_prompts(spec: Spec, folder: Path, count: int, *, seed: int = 0) -> lis
         raise SapoError(f"{count} prompts in groups of {spec.group_size} are more than a batch holds: {spec.max_slots}")
     tokenizer, beacon = Tokenizer(folder), protocol.H("silo", seed, 0)
     with TaskWorker() as worker:
-        tasks = [deal(spec, beacon, "0x" + "00" * 20, slot, worker) for slot in range(count)]
-    return [tokenizer.prompt(render(task, spec.bases[0].template, spec.answer)) for task in tasks]
+        tasks = [deal(spec, beacon, NOBODY, slot, worker) for slot in range(count)]
+    return [prompt_ids(tokenizer, spec.bases[0], task, spec.answer) for task in tasks]
 
 
 def _context(folder: Path) -> int:

@@ -17,6 +17,7 @@ from sapo_client.config import GenerationSettings
 from sapo_client.engines import make_engine
 from sapo_client.generation import Engine
 from sapo_client.policy import Policy
+from sapo_client.publish import NO_CHAIN, NOBODY, Dealt
 from sapo_client.records import RecordStats, make_records
 from sapo_client.sapo import Group, Sample, StepStats, TrainConfig, make_optimizer, train_step
 from sapo_verifier import protocol
@@ -24,7 +25,6 @@ from sapo_verifier.intervals import log_probability
 from sapo_verifier.objects import Record
 from sapo_verifier.spec import Spec
 
-NOBODY = "0x" + "00" * 20
 WARM_UP_TOKENS = 4
 
 What = Literal["generate", "train", "step"]
@@ -122,19 +122,15 @@ class Bench:
         self.engine.generate([self.prompts[0]], [[]], [protocol.H("silo", 0, 1)])
 
     def _generate(self, seed: int) -> tuple[list[list[Record]], RecordStats, Taken, float]:
-        beacon, size = protocol.H("silo", seed, 0), self.spec.group_size
-        keys = [
-            protocol.stream_key(beacon, bytes(32), NOBODY, slot, k)
-            for slot in range(len(self.prompts))
-            for k in range(size)
-        ]
+        size, beacon = self.spec.group_size, protocol.H("silo", seed, 0)
+        dealt = Dealt(NO_CHAIN, NOBODY, 0, NOBODY, beacon, policy=bytes(32), slots=len(self.prompts))
         engine = TimedEngine(self.engine)
         with Meter() as meter:
             records, stats = make_records(
                 engine,
                 self.policy.model,
                 [prompt for prompt in self.prompts for _ in range(size)],
-                keys,
+                dealt.keys(size),
                 vocab=self.policy.base.vocab,
                 max_new_tokens=self.spec.max_new_tokens,
             )

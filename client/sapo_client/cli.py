@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sapo_client import bench
+from sapo_client.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
 from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError
 
@@ -82,9 +83,8 @@ def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     init.add_argument("--allow-private", action="store_true", help="peers may be on private addresses (devnets)")
     init.add_argument("--i", type=int, default=4, help="own groups per round (%(default)s)")
     init.add_argument("--j", type=int, default=4, help="external groups per round (%(default)s)")
-    rules = ("drop-negatives", "truncated", "truncated-drop-negatives", "clipped", "as-own")
     words = "what other nodes' tokens count (%(default)s)"
-    init.add_argument("--external", choices=rules, default="drop-negatives", help=words)
+    init.add_argument("--external", choices=EXTERNAL_RULES, default=DEFAULT_EXTERNAL, help=words)
     init.add_argument("--seed", type=int, default=0, help="of the node's own choices (%(default)s)")
     init.add_argument("--threads", type=int, default=0, help="CPU threads; 0: torch's own choice (%(default)s)")
     init.add_argument("--poll-seconds", type=float, default=2.0, help="how often to ask the chain (%(default)s)")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sapo_client.rules import DEFAULT_EXTERNAL, External
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class SapoSettings(Section):
 
     own_groups: Annotated[int, Field(ge=1, le=256)] = 4  # I
     external_groups: Annotated[int, Field(ge=0, le=256)] = 4  # J
-    external: Literal["truncated", "drop-negatives", "truncated-drop-negatives", "clipped", "as-own"] = "drop-negatives"
+    external: External = DEFAULT_EXTERNAL
     learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: the trainer's default
     micro_batch_tokens: Annotated[int, Field(ge=256)] = 16384
     last_round: Annotated[int, Field(ge=0)] | None = None  # to publish in: how to wind down before an exit

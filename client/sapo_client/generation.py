@@ -1,6 +1,6 @@
 """Generation with torch: forced sampling over a key-value cache, many completions at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -26,6 +26,16 @@ class Engine(Protocol):
 
     def rest(self) -> None:
         """Nothing is to be generated for a while: let go of what training can use. The next `generate` is as ever."""
+
+
+def begin(
+    prompts: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], ended: Callable[[Sequence[int]], bool]
+) -> tuple[list[list[int]], list[int]]:
+    """The completions as they are given, and the rows that go on. Raises ValueError for an empty prompt."""
+    if any(not prompt for prompt in prompts):
+        raise ValueError("an empty prompt cannot be completed; the base's template must render at least one token")
+    completions = [list(prefix) for prefix in prefixes]
+    return completions, [row for row, tokens in enumerate(completions) if not ended(tokens)]
 
 
 class Decoding:
@@ -91,10 +101,7 @@ class TorchEngine:
         self, prompts: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], keys: Sequence[bytes]
     ) -> list[list[int]]:
         """See Engine. Raises ValueError for an empty prompt, NotFiniteError for a broken model."""
-        if any(not prompt for prompt in prompts):
-            raise ValueError("an empty prompt cannot be completed; the base's template must render at least one token")
-        completions = [list(prefix) for prefix in prefixes]
-        open_rows = [row for row, tokens in enumerate(completions) if not self._ended(tokens)]
+        completions, open_rows = begin(prompts, prefixes, self._ended)
         lengths = [len(prompt) + self._max_new_tokens for prompt in prompts]
         # Sorted by what is there already, so that a batch has little padding.
         open_rows.sort(key=lambda row: len(prompts[row]) + len(completions[row]))

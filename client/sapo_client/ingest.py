@@ -2,10 +2,10 @@
 
 from sapo_client.policy import Policy
 from sapo_client.sapo import Group, Sample
+from sapo_client.tokenization import prompt_ids
 from sapo_verifier.evidence import Audit
 from sapo_verifier.intervals import log_probability
 from sapo_verifier.objects import Record, unpack_records
-from sapo_verifier.tasks import render
 
 
 def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Group]:
@@ -19,9 +19,7 @@ def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Gro
     same = audit.base.id == policy.base.id
     groups = []
     for slot in range(facts.slots):
-        prompt = policy.tokenizer.prompt(
-            render(audit.tasks[slot], policy.base.template, audit.spec.answer), policy.base.template
-        )
+        prompt = prompt_ids(policy.tokenizer, policy.base, audit.tasks[slot], audit.spec.answer)
         samples = []
         for k, packed in enumerate(audit.records[slot]):
             reward = float((facts.claim >> (slot * size + k)) & 1)  # the reward check found the bit to be true

@@ -1,6 +1,5 @@
 """What training keeps in memory: how many bits activations have, and whether they are kept or computed again."""
 
-import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +10,6 @@ import torch
 from sapo_verifier.errors import SapoError
 
 LARGE = 1 << 25  # parameters
-LARGE_BLOCK = 1 << 20  # bytes
-_M_MMAP_THRESHOLD = -3  # mallopt(3)
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class MemoryOptions:
     dtype: of the passes up to the output layer, which stays float32. With bfloat16 the weights that are trained are
     float32 all the same (the master), and log-probabilities are off by some thousandths to hundredths. checkpointing:
     keep only what enters each layer, and compute the rest again in the backward pass: more time, far less memory. None:
-    of large models; True: also return freed memory to the system at once (see `return_large_blocks`).
+    of large models; True: also return freed memory to the system at once (heap.return_large_blocks).
     """
 
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -51,19 +48,6 @@ def frugal(model: Any, options: MemoryOptions) -> Iterator[None]:
 def is_large(model: Any) -> bool:
     """Whether a pass that keeps everything takes gigabytes."""
     return sum(int(parameter.numel()) for parameter in model.parameters()) > LARGE
-
-
-def return_large_blocks() -> None:
-    """Have freed tensors of some MiB go back to the system at once, for the rest of this process.
-
-    By default glibc keeps blocks of up to 32 MiB in its heap, where those that live on fence the others in: a training
-    step of SmolLM2 then takes three times the memory that is in use. It costs a third more CPU time, in the kernel.
-    Other C libraries are left as they are.
-    """
-    try:
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
-    except (AttributeError, OSError):
-        return
 
 
 def _checkpointing_layers(model: Any) -> list[Any]:

@@ -17,9 +17,10 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_client.fees import GWEI, Fees, base_fee, beacon_now, estimate_gas, succeeded, taker_of_nonce, why_failed
 from sapo_client.outbox_store import Attempt, Entry, OutboxError, OutboxStore
+from sapo_client.outbox_wire import Wire
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainUnavailable, Refused, coins, explain
+from sapo_verifier.chain.errors import coins, explain
 from sapo_verifier.chain.reader import ChainReader
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ log = logging.getLogger("sapo.outbox")
 Status = Literal["none", "intent", "sent", "mined", "failed", "expired"]
 
 MAX_IN_FLIGHT = 16
-KNOWN_ALREADY = ("already imported", "already known", "known transaction")
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ class Outbox:
         self.fee_cap = fee_cap
         self.stuck_blocks = stuck_blocks
         self.max_replacements = max_replacements
-        self._account = account
-        self._sender = rpc.connect_for_sending(reader.rpc_url, timeout=reader.timeout)
+        self._wire = Wire(reader, account)
         deployment = reader.deployment
         self._store = OutboxStore(
             Path(path),
@@ -86,7 +85,7 @@ class Outbox:
 
     def close(self) -> None:
         self._store.close()
-        rpc.close(self._sender)
+        self._wire.close()
 
     # -- what the node calls --
 
@@ -208,7 +207,7 @@ class Outbox:
     def _look_receipts_up(self, head: int) -> None:
         entries = self._store.unconfirmed()
         attempts = self._store.attempts(entries)
-        receipts = self._by_hash("eth_getTransactionReceipt", [a for entry in entries for a in attempts[entry.id]])
+        receipts = self._wire.by_hash("eth_getTransactionReceipt", [a for entry in entries for a in attempts[entry.id]])
         for entry in entries:
             # A failed one of an older nonce was signed again, and says nothing any more.
             known = [(a, receipts[a.hash]) for a in attempts[entry.id] if a.hash in receipts]
@@ -228,7 +227,7 @@ class Outbox:
             if mined.empty:
                 reason = "it was too late, or for another beacon; an empty transaction took its place"
             elif status == "failed":
-                reason, again = why_failed(self.reader.w3, self._request(entry), mined.gas, receipt)
+                reason, again = why_failed(self.reader.w3, self._wire.request(entry), mined.gas, receipt)
                 if again and len(self._store.attempts([entry])[entry.id]) <= self.max_replacements:
                     log.warning("%s: %s; it is signed again", entry.key, reason)
                     self._store.update(entry, status="intent", reason=reason, nonce=None)
@@ -249,7 +248,7 @@ class Outbox:
         newest = attempts[-1]
         if newest.nonce < used:
             return self._nonce_is_used(entry, attempts, head)
-        known = self._by_hash("eth_getTransactionByHash", attempts)
+        known = self._wire.by_hash("eth_getTransactionByHash", attempts)
         first = all(other.nonce is None or other.nonce >= newest.nonce for other in self._store.in_flight())
         stuck = first and head - newest.block >= self.stuck_blocks
         if too_late and not newest.empty:
@@ -270,7 +269,7 @@ class Outbox:
             self._wait(entry, f"not mined, and a higher fee would exceed the cap of {self.fee_cap / GWEI:g} gwei")
             return False
         log.warning("%s: not mined since block %d; replaced with a higher fee", entry.key, newest.block)
-        gas = estimate_gas(self.reader.w3, self._empty_request()) if empty else newest.gas
+        gas = estimate_gas(self.reader.w3, self._wire.empty_request()) if empty else newest.gas
         return self._send(entry, self._sign(entry, newest.nonce, gas, fees, head, empty=empty))
 
     def _nonce_is_used(self, entry: Entry, attempts: list[Attempt], head: int) -> bool:
@@ -303,7 +302,7 @@ class Outbox:
                     self._sign(
                         entry,
                         nonce,
-                        estimate_gas(self.reader.w3, self._empty_request()),
+                        estimate_gas(self.reader.w3, self._wire.empty_request()),
                         Fees.of_market(self.reader.w3, self.fee_cap),
                         head,
                         empty=True,
@@ -321,7 +320,7 @@ class Outbox:
             self._wait(entry, lack)
             return False
         try:
-            gas = estimate_gas(self.reader.w3, self._request(entry))
+            gas = estimate_gas(self.reader.w3, self._wire.request(entry))
         except ContractLogicError as error:
             if in_flight:
                 # It may need what is not mined yet.
@@ -364,58 +363,16 @@ class Outbox:
 
     def _sign(self, entry: Entry, nonce: int, gas: int, fees: Fees, head: int, *, empty: bool) -> Attempt:
         """A signed transaction, stored before anybody can see it."""
-        request = self._empty_request() if empty else self._request(entry)
-        signed = self._account.sign_transaction(
-            request
-            | {
-                "type": 2,
-                "chainId": self.reader.deployment.chain_id,
-                "nonce": nonce,
-                "gas": gas,
-                "maxFeePerGas": fees.max_fee,
-                "maxPriorityFeePerGas": fees.tip,
-            }
-        )
-        attempt = Attempt(
-            bytes(signed.hash), entry.id, nonce, bytes(signed.raw_transaction), gas, fees.max_fee, fees.tip, empty, head
-        )
+        request = self._wire.empty_request() if empty else self._wire.request(entry)
+        hash_, raw = self._wire.sign(request, nonce, gas, fees)
+        attempt = Attempt(hash_, entry.id, nonce, raw, gas, fees.max_fee, fees.tip, empty, head)
         self._store.add_attempt(attempt)
         return attempt
 
     def _send(self, entry: Entry, attempt: Attempt) -> bool:
         """One try. False if the nodes refused it; the reason is in the entry's state."""
-        try:
-            sent = self._sender.eth.send_raw_transaction(attempt.raw)
-        except (Web3RPCError, ContractLogicError) as error:
-            if any(part in str(error).lower() for part in KNOWN_ALREADY):
-                return True
-            self._wait(entry, explain(error))
-            return False
-        if bytes(sent) != attempt.hash:
-            self._wait(entry, "the chain's RPC took it, but names another hash; use another RPC if it is not mined")
+        if refusal := self._wire.send(attempt):
+            self._wait(entry, refusal)
             return False
         log.info("%s: sent with nonce %d as 0x%s", entry.key, attempt.nonce, attempt.hash.hex())
         return True
-
-    def _request(self, entry: Entry) -> Any:
-        if entry.call is None:
-            return self._empty_request()
-        return {
-            "from": to_checksum_address(self.address),
-            "to": to_checksum_address(self.reader.address_of(entry.call.contract)),
-            "data": "0x" + entry.call.encode().hex(),
-            "value": entry.value,
-        }
-
-    def _empty_request(self) -> Any:
-        address = to_checksum_address(self.address)
-        return {"from": address, "to": address, "data": "0x", "value": 0}
-
-    def _by_hash(self, method: str, attempts: Sequence[Attempt]) -> dict[bytes, Any]:
-        """What the chain has for the attempts' hashes; those that it does not know are missing."""
-        try:
-            found = rpc.batch(self.reader.w3, [(method, ["0x" + a.hash.hex()]) for a in attempts])
-        except Refused as error:
-            # For example "indexing in progress": not knowing is not the same as not there.
-            raise ChainUnavailable(f"{error}; nothing is sent until it answers") from None
-        return {a.hash: answer for a, answer in zip(attempts, found, strict=True) if answer is not None}

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from sapo_client.generation import TorchEngine
+from sapo_client.heap import return_large_blocks
 from sapo_client.lora import Adapters, LoraOptions
 from sapo_client.loss import token_log_probs
-from sapo_client.memory import MemoryOptions, return_large_blocks
+from sapo_client.memory import MemoryOptions
 from sapo_client.tokenization import Encoder
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.canonical import MAX_BLOCK_BYTES

@@ -45,8 +45,11 @@ class Presence:
 
     def drawn(self, batches: Sequence[BatchInfo], *, every_kind: bool) -> list[Wish]:
         """What to ask of each batch: a random block of one kind, or of every kind."""
-        return [Wish(batch, kinds if every_kind else [secrets.choice(kinds)]) for batch in batches
-                for kinds in [[secrets.choice(kind) for kind in self._kinds(batch)]]]  # fmt: skip
+        wishes = []
+        for batch in batches:
+            blocks = [secrets.choice(kind) for kind in self._kinds(batch)]
+            wishes.append(Wish(batch, blocks if every_kind else [secrets.choice(blocks)]))
+        return wishes
 
     def unserved(self, wishes: Sequence[Wish]) -> list[Wish]:
         """What the producers do not give, of those that do not give something."""

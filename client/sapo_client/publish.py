@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sapo_client.generation import Engine
 from sapo_client.policy import Policy
 from sapo_client.records import RecordStats, make_records
+from sapo_client.tokenization import prompt_ids
 from sapo_verifier import protocol
 from sapo_verifier.checks import batch_root, check_batch
 from sapo_verifier.cid import block_digest
@@ -14,6 +15,9 @@ from sapo_verifier.evidence import Audit, BatchFacts
 from sapo_verifier.objects import BatchManifest, GroupBlock, Record, encode_records
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import Task, TaskError, TaskWorker, deal, render, rewards
+
+NOBODY = "0x" + "00" * 20
+NO_CHAIN = 1  # a batch names some chain; with nobody as its contract no network can take it for its own
 
 
 class UnfitBatchError(SapoError):
@@ -31,6 +35,14 @@ class Dealt:
     beacon: bytes
     policy: bytes  # the committed digest
     slots: int
+
+    def keys(self, size: int) -> list[bytes]:
+        """The streams of all completions, slot after slot, in groups of `size`."""
+        return [
+            protocol.stream_key(self.beacon, self.policy, self.node, slot, k)
+            for slot in range(self.slots)
+            for k in range(size)
+        ]
 
     def facts(self, manifest: bytes, root: bytes, claim: int) -> BatchFacts:
         """What the chain will say of the batch; its index is not known yet, and no check uses it."""
@@ -73,12 +85,8 @@ def make_batch(spec: Spec, dealt: Dealt, policy: Policy, worker: TaskWorker, eng
     records, stats = make_records(
         engine,
         policy.model,
-        [ids for prompt in prompts for ids in [policy.tokenizer.prompt(prompt, policy.base.template)] * size],
-        [
-            protocol.stream_key(dealt.beacon, dealt.policy, dealt.node, slot, k)
-            for slot in range(dealt.slots)
-            for k in range(size)
-        ],
+        [ids for task in tasks for ids in [prompt_ids(policy.tokenizer, policy.base, task, spec.answer)] * size],
+        dealt.keys(size),
         vocab=policy.base.vocab,
         max_new_tokens=spec.max_new_tokens,
     )

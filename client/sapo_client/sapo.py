@@ -12,22 +12,19 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 
 from sapo_client.heap import give_back
 from sapo_client.loss import LossInputs, LossOutputs, grpo_loss
 from sapo_client.policy import Policy
+from sapo_client.rules import DEFAULT_EXTERNAL, External
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.forward import Passage
 
 
 class GradientError(SapoError):
     """An update that would destroy the policy; the weights are as they were."""
-
-
-External = Literal["truncated", "drop-negatives", "truncated-drop-negatives", "clipped", "as-own"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class TrainConfig:
 
     own_groups: int = 4  # I
     external_groups: int = 4  # J
-    external: External = "drop-negatives"  # the best of them in docs/experiments.md
+    external: External = DEFAULT_EXTERNAL
     staleness: int = 4  # rounds; older external groups are not used
     learning_rate: float = 1e-4  # for the pocket policy; a larger one moves it further in a round than samples can tell
     clip_low: float = 0.2

@@ -16,7 +16,7 @@ from sapo_client.engines import check_engine, make_engine
 from sapo_client.generation import Engine
 from sapo_client.ingest import training_groups
 from sapo_client.policy import Policy
-from sapo_client.publish import Batch, Dealt, make_batch
+from sapo_client.publish import NO_CHAIN, NOBODY, Batch, Dealt, make_batch
 from sapo_client.report import RoundReport, read_rounds
 from sapo_client.sapo import Group, TrainConfig, build_training_set, has_advantage, make_optimizer, train_step
 from sapo_verifier import protocol
@@ -29,9 +29,7 @@ from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
 
-NOBODY = "0x" + "00" * 20
 REPORT = "report"  # in a checkpoint's state
-NO_CHAIN = 1  # a batch names some chain; with the zero address as its contract no network can take it for its own
 
 
 def train_command(
@@ -124,17 +122,18 @@ def play(
     """One round: own groups, one step. A hash of seed and round stands in for the beacon."""
     report = RoundReport(round=round_)
     started = time.monotonic()
+    published = policy.publish()
     dealt = Dealt(
         chain_id=NO_CHAIN,
         rounds=NOBODY,
         round=round_,
         node=NOBODY,
         beacon=protocol.H("silo", seed, round_),
-        policy=policy.publish().digest,
+        policy=published.digest,
         slots=config.own_groups,
     )
     batch = make_batch(spec, dealt, policy, worker, engine)
-    own = groups_of(spec, dealt, batch, policy, worker)
+    own = groups_of(spec, dealt, batch, published.manifest, policy, worker)
     report.seconds_generating = time.monotonic() - started
     report.positions, report.widened = batch.stats.positions, batch.stats.widened
     report.repaired = batch.stats.repaired
@@ -148,8 +147,10 @@ def play(
     return report
 
 
-def groups_of(spec: Spec, dealt: Dealt, batch: Batch, policy: Policy, worker: TaskWorker) -> list[Group]:
+def groups_of(
+    spec: Spec, dealt: Dealt, batch: Batch, policy_manifest: bytes, policy: Policy, worker: TaskWorker
+) -> list[Group]:
     """A batch's groups, by the path that other nodes' groups take."""
     facts = dealt.facts(batch.manifest, batch.root, batch.claim)
-    blocks = {**batch.blocks, dealt.policy: policy.publish().manifest}
+    blocks = {**batch.blocks, dealt.policy: policy_manifest}
     return training_groups(Audit(facts, spec, blocks, worker, lambda _: policy.tokenizer), policy, external=False)

@@ -1,8 +1,16 @@
-"""A peer's text to ids: it may not use special tokens, as a template's own text may (bases.Tokenizer.prompt)."""
+"""To ids: a task's prompt, and a peer's text, which may not use special tokens, as a template's own text may."""
 
 from pathlib import Path
 
-from sapo_verifier.bases import rust_tokenizer
+from sapo_verifier.bases import Tokenizer, rust_tokenizer
+from sapo_verifier.spec import BaseRule
+from sapo_verifier.tasks import Task, render
+
+
+def prompt_ids(tokenizer: Tokenizer, base: BaseRule, task: Task, answer: str) -> list[int]:
+    """A task's prompt, rendered for a base. answer: the spec's. Raises SapoError for what the tokenizer cannot spell,
+    and for a question that brings special tokens."""
+    return tokenizer.prompt(render(task, base.template, answer), base.template)
 
 
 class Encoder:

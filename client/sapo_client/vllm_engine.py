@@ -26,6 +26,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
+from sapo_client.generation import begin
 from sapo_client.policy import Policy
 from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError
@@ -115,10 +116,7 @@ class VllmEngine:
         self, prompts: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], keys: Sequence[bytes]
     ) -> list[list[int]]:
         """See Engine. Raises ValueError for an empty prompt, EngineError when vLLM failed RESTARTS + 1 times."""
-        if any(not prompt for prompt in prompts):
-            raise ValueError("an empty prompt cannot be completed; the base's template must render at least one token")
-        completions = [list(prefix) for prefix in prefixes]
-        open_rows = [row for row, tokens in enumerate(completions) if not self._ended(tokens)]
+        completions, open_rows = begin(prompts, prefixes, self._ended)
         if not open_rows:
             return completions
         rows = [

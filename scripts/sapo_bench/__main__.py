@@ -109,6 +109,7 @@ def _options() -> argparse.Namespace:
 def _work(options: argparse.Namespace) -> Work:
     """The same questions for everybody: the paper's tasks."""
     from sapo_client.bench_prompts import bench_spec
+    from sapo_client.publish import NOBODY
     from sapo_verifier import protocol
     from sapo_verifier.tasks import TaskWorker, deal
 
@@ -119,7 +120,7 @@ def _work(options: argparse.Namespace) -> Work:
     spec = bench_spec(options.policy, group_size=options.group_size, max_new_tokens=options.max_new_tokens)
     with TaskWorker() as worker:
         beacon = protocol.H("silo", options.seed, 0)
-        tasks = [deal(spec, beacon, "0x" + "00" * 20, slot, worker) for slot in range(options.prompts)]
+        tasks = [deal(spec, beacon, NOBODY, slot, worker) for slot in range(options.prompts)]
     return Work(
         policy=str(options.policy.resolve()),
         system=SYSTEM,

@@ -7,11 +7,11 @@ from sapo_bench.node import never_ending
 from sapo_bench.work import Report, Step, Work, do, versions
 from sapo_client.bench_meter import Meter
 from sapo_client.bench_prompts import bench_spec
-from sapo_client.bench_work import NOBODY, TimedEngine
+from sapo_client.bench_work import TimedEngine
 from sapo_client.config import GenerationSettings
 from sapo_client.engines import make_engine
 from sapo_client.policy import Policy
-from sapo_client.publish import Dealt, make_batch
+from sapo_client.publish import NO_CHAIN, NOBODY, Dealt, make_batch
 from sapo_verifier import protocol
 from sapo_verifier.bases import Bases
 from sapo_verifier.checks import check_batch
@@ -31,7 +31,7 @@ def run(work: Work) -> Report:
     policy, bases = Policy.load(folder, spec.bases[0]), Bases([folder])
     published = policy.publish()
     beacon = protocol.H("silo", work.seed, 0)
-    dealt = Dealt(1, NOBODY, 0, NOBODY, beacon, published.digest, len(work.questions))
+    dealt = Dealt(NO_CHAIN, NOBODY, 0, NOBODY, beacon, published.digest, len(work.questions))
     with ExitStack() as stack:
         worker = stack.enter_context(TaskWorker())
         engine = TimedEngine(stack.enter_context(make_engine(policy, spec, settings, threads=work.threads)))

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sapo_client.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
 from sapo_devnet.accounts import FINAL_AFTER, Account, books
 from sapo_devnet.chain import Chain, Clock
 from sapo_devnet.nodes import TESTS, DevnetNode, NodeOptions
@@ -64,8 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=30, metavar="N", help="with batches (%(default)s)")
     parser.add_argument("--i", type=int, help="own groups per node and round (4; with smollm2 2)")
     parser.add_argument("--j", type=int, help="other nodes' groups (as --i)")
-    rules = ("drop-negatives", "truncated", "truncated-drop-negatives", "clipped", "as-own")
-    parser.add_argument("--external", choices=rules, default="drop-negatives", help="what other nodes' tokens count")
+    words = "what other nodes' tokens count (%(default)s)"
+    parser.add_argument("--external", choices=EXTERNAL_RULES, default=DEFAULT_EXTERNAL, help=words)
     parser.add_argument("--seed", type=int, default=0, help="of keys' order and sampling (%(default)s)")
     parser.add_argument(
         "--policy",

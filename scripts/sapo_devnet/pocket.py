@@ -1,12 +1,12 @@
 """The pocket policy, built once and kept until something that it is made of changes."""
 
 import hashlib
-import os
-import shutil
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+
+from sapo_devnet.built import build_once
 
 SOURCES = (
     "client/sapo_client/pocket.py",
@@ -36,14 +36,8 @@ def pocket_policy(root: Path, *, steps: int | None = None, right_format: float |
     ):
         made_of.update((root / source).read_bytes())
     folder = root / ".cache" / f"pocket-{made_of.hexdigest()[:12]}"
-    if not folder.exists():
-        print("building the pocket policy (once, a few minutes) …", flush=True)
-        aside = folder.with_suffix(f".{os.getpid()}.building")
+
+    def build(aside: Path) -> None:
         subprocess.run([sys.executable, "-m", "sapo_client.pocket", str(aside), *options], check=True)
-        try:
-            aside.rename(folder)
-        except OSError:
-            if not folder.exists():
-                raise
-            shutil.rmtree(aside)  # somebody else built the same one meanwhile
-    return folder
+
+    return build_once(folder, "building the pocket policy (once, a few minutes)", build)

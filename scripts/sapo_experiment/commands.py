@@ -8,6 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sapo_client.rules import EXTERNAL_RULES
+
 if TYPE_CHECKING:
     from sapo_experiment.setting import Setting
 
@@ -173,8 +175,7 @@ def _setting_options(run: argparse.ArgumentParser) -> None:
 
     add("--i", "own_groups", "own groups that a node trains on", type=int, metavar="I")
     add("--j", "external_groups", "external groups that it trains on", type=int, metavar="J")
-    rules = ("truncated", "drop-negatives", "truncated-drop-negatives", "clipped", "as-own")
-    add("--external", "external", "what external tokens count", choices=rules)
+    add("--external", "external", "what external tokens count", choices=EXTERNAL_RULES)
     add("--generate", "generate", "groups that a node generates per round (default: I)", type=int, metavar="N")
     add("--nodes", "nodes", "default 8", type=int, metavar="N")
     add("--rounds", "rounds", "default 40", type=int, metavar="N")

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from sapo_client.generation import Engine
 from sapo_client.policy import Policy
+from sapo_client.publish import NOBODY
+from sapo_client.tokenization import prompt_ids
 from sapo_experiment.stacked import generate_stacked, stackable
 from sapo_verifier import protocol
 from sapo_verifier.protocol import generator_seed, stream_key, task_seed
 from sapo_verifier.spec import Spec, TaskRule
-from sapo_verifier.tasks import Task, TaskError, TaskWorker, compact_prompt, render, rewards
+from sapo_verifier.tasks import Task, TaskError, TaskWorker, compact_prompt, rewards
 
-NOBODY = "0x" + "00" * 20
 BEACON = protocol.H("heldout", 0)
 
 
@@ -45,9 +46,7 @@ class HeldOut:
         for base in dict.fromkeys(policy.base.id for policy in policies):
             same = [i for i, policy in enumerate(policies) if policy.base.id == base]
             first = policies[same[0]]
-            prompts = [
-                first.tokenizer.prompt(render(task, first.base.template, self.spec.answer)) for task in self.tasks
-            ]
+            prompts = [prompt_ids(first.tokenizer, first.base, task, self.spec.answer) for task in self.tasks]
             limit = self.spec.max_new_tokens
             models = [policies[i].model for i in same]
             if stack and stackable(models):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from sapo_client.sapo import External
+from sapo_client.rules import DEFAULT_EXTERNAL, External
 
 Draw = Literal["uniform", "balanced", "weakest", "fill"]
 Checks = Literal["off", "documents", "model"]
@@ -23,7 +23,7 @@ class Setting:
 
     own_groups: int = 4  # I
     external_groups: int = 4  # J
-    external: External = "drop-negatives"
+    external: External = DEFAULT_EXTERNAL
     generate: int = 0
     nodes: int = 8
     rounds: int = 40

@@ -9,6 +9,7 @@ import shutil
 from importlib.metadata import version
 from pathlib import Path
 
+from sapo_devnet.built import build_once
 from sapo_devnet.pocket import pocket_policy
 
 POCKET_FORMAT = 0.03
@@ -25,14 +26,13 @@ def sparse_policy(root: Path, right_format: float = RIGHT_FORMAT) -> Path:
         return pocket
     made_of = f"{pocket.name} {right_format} {STEPS} {ITEMS} {SEED} {version('torch').partition('+')[0]}"
     folder = root / ".cache" / f"sparse-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
-    if not folder.exists():
-        print(f"making the pocket policy forget its format, to {right_format:.1%} (once, a minute) …", flush=True)
-        aside = folder.with_suffix(".building")
-        shutil.rmtree(aside, ignore_errors=True)
+
+    def build(aside: Path) -> None:
         shutil.copytree(pocket, aside)
         _forget(pocket, aside, right_format)
-        aside.rename(folder)
-    return folder
+
+    words = f"making the pocket policy forget its format, to {right_format:.1%} (once, a minute)"
+    return build_once(folder, words, build)
 
 
 def _forget(pocket: Path, folder: Path, right_format: float) -> None:
@@ -58,13 +58,12 @@ def other_tokenizer(root: Path, base: Path) -> Path:
     """The same policy under a tokenizer that gives every character another id: to the first one's nodes its ids and
     intervals say nothing, and its text has to be spelled anew."""
     folder = root / ".cache" / f"{base.name}-other-tokenizer"
-    if not folder.exists():
-        aside = folder.with_suffix(".building")
-        shutil.rmtree(aside, ignore_errors=True)
+
+    def build(aside: Path) -> None:
         shutil.copytree(base, aside)
         _rename_tokens(aside)
-        aside.rename(folder)
-    return folder
+
+    return build_once(folder, "giving the policy another tokenizer", build)
 
 
 def _rename_tokens(folder: Path) -> None:

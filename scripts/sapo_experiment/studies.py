@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from sapo_client.rules import EXTERNAL_RULES
 from sapo_experiment.configurations import ALONE, shared
 from sapo_experiment.setting import Setting
 
 BEST = shared(4, 4, "truncated")  # the rule that the intervals make possible; see the table for the others
 AGES = (0, 4, 8)
 RULES = ("as-own", "truncated", "drop-negatives")
-ALL_RULES = (*RULES, "clipped", "truncated-drop-negatives")
 
 
 def study(name: str) -> dict[str, Setting]:
@@ -53,7 +53,7 @@ def _external_groups() -> dict[str, Setting]:
 
 def _rules() -> dict[str, Setting]:
     """Which external groups to draw, and how to weigh them."""
-    found = {f"4/4 {rule}": shared(4, 4, rule) for rule in ALL_RULES}
+    found = {f"4/4 {rule}": shared(4, 4, rule) for rule in EXTERNAL_RULES}
     for draw in ("balanced", "weakest", "fill"):
         found[f"4/4 {BEST.external}, draw {draw}"] = replace(BEST, draw=draw)  # type: ignore[arg-type]
     return found

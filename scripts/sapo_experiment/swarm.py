@@ -15,7 +15,7 @@ from sapo_client.auditing import usable
 from sapo_client.generation import Engine
 from sapo_client.ingest import training_groups
 from sapo_client.policy import Policy, Published
-from sapo_client.publish import Batch, Dealt, make_batch
+from sapo_client.publish import NO_CHAIN, NOBODY, Batch, Dealt, make_batch
 from sapo_client.sapo import (
     Counts,
     Group,
@@ -26,6 +26,7 @@ from sapo_client.sapo import (
     make_optimizer,
     train_step,
 )
+from sapo_client.tokenization import prompt_ids
 from sapo_experiment.setting import Setting
 from sapo_experiment.stacked import generate_stacked, stackable
 from sapo_verifier import protocol
@@ -33,10 +34,9 @@ from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
 from sapo_verifier.evidence import Audit, Outcome, PolicyModel
 from sapo_verifier.spec import Spec
-from sapo_verifier.tasks import TaskWorker, deal, render
+from sapo_verifier.tasks import TaskWorker, deal
 
 SKILL_RATE = 0.2  # of the running mean by which the weakest datasets are found
-CHAIN, ROUNDS = 1, "0x" + "00" * 20  # of no network
 Spoil = Callable[["Member", Dealt, Batch], Batch]
 
 
@@ -128,7 +128,7 @@ class Swarm:
         here = [member for member in self.members if not member.gone]
         published = [member.policy.publish() for member in here]
         dealt = [
-            Dealt(CHAIN, ROUNDS, round_, member.address, beacon, each.digest, setting.slots)
+            Dealt(NO_CHAIN, NOBODY, round_, member.address, beacon, each.digest, setting.slots)
             for member, each in zip(here, published, strict=True)
         ]
         engines = self._prepare(here, dealt)
@@ -149,7 +149,7 @@ class Swarm:
         return [self._learn(round_, here[i], own[i], tokens[i]) for i in learning]
 
     def beacon(self, round_: int) -> bytes:
-        return protocol.beacon(CHAIN, ROUNDS, round_, protocol.H("experiment", self.setting.seed))
+        return protocol.beacon(NO_CHAIN, NOBODY, round_, protocol.H("experiment", self.setting.seed))
 
     def pool(self, member: Member, round_: int) -> list[Group]:
         """What the windows of the rounds on offer deal to this node, without what it was trained on."""
@@ -176,14 +176,7 @@ class Swarm:
                 continue
             first = here[same[0]]
             size, rule = first.spec.group_size, first.policy.base
-            keys = [
-                [
-                    protocol.stream_key(dealt[i].beacon, dealt[i].policy, dealt[i].node, slot, k)
-                    for slot in range(dealt[i].slots)
-                    for k in range(size)
-                ]
-                for i in same
-            ]
+            keys = [dealt[i].keys(size) for i in same]
             prompts = [[ids for ids in self._prompts(here[i], dealt[i]) for _ in range(size)] for i in same]
             made = generate_stacked(
                 models,
@@ -200,7 +193,7 @@ class Swarm:
     def _prompts(self, member: Member, dealt: Dealt) -> list[list[int]]:
         policy, spec = member.policy, member.spec
         tasks = [deal(spec, dealt.beacon, dealt.node, slot, self._worker) for slot in range(dealt.slots)]
-        return [policy.tokenizer.prompt(render(task, policy.base.template, spec.answer)) for task in tasks]
+        return [prompt_ids(policy.tokenizer, policy.base, task, spec.answer) for task in tasks]
 
     def _audit(self, member: Member, dealt: Dealt, batch: Batch, published: Published) -> Audit:
         facts = replace(dealt.facts(batch.manifest, batch.root, batch.claim), index=self._next_index)

@@ -9,8 +9,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from sapo_client.bench_work import TimedEngine
 from sapo_client.config import GenerationSettings
 from sapo_client.engines import vllm_python
 from sapo_client.policy import Policy
@@ -54,23 +54,6 @@ class Row:
 
 
 HEADER = "| decoding | positions | tokens/s | records pass / generation | repaired | widened | start | slept and woke |"
-
-
-class Timed:
-    """An engine that counts its own seconds, without those of the pass that follows it."""
-
-    def __init__(self, engine: VllmEngine) -> None:
-        self._engine = engine
-        self.seconds = 0.0
-
-    def generate(self, *rows: Any) -> list[list[int]]:
-        began = time.monotonic()
-        made = self._engine.generate(*rows)
-        self.seconds += time.monotonic() - began
-        return made
-
-    def rest(self) -> None:
-        self._engine.rest()
 
 
 def main() -> int:
@@ -125,7 +108,7 @@ def run(policy: Policy, dtype: str, prompts: int, new_tokens: int) -> Row:
         engine.start()
         start = time.monotonic() - began
         engine.generate(rows[:8], [[] for _ in rows[:8]], keys[:8])  # first steps compile
-        timed = Timed(engine)
+        timed = TimedEngine(engine)
         began = time.monotonic()
         _, stats = make_records(timed, policy.model, rows, keys, vocab=VOCAB, max_new_tokens=new_tokens)
         passes = time.monotonic() - began - timed.seconds

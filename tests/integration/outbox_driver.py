@@ -24,16 +24,16 @@ def die(*_: Any, **__: Any) -> None:
 def main() -> None:
     step, url, deployment, path, key = sys.argv[1:]
     outbox = Outbox(path, ChainReader(url, Deployment.load(deployment)), Account.from_key(key))
-    send = outbox._sender.eth.send_raw_transaction
+    send = outbox._wire.sender.eth.send_raw_transaction
     if step == "before signing":
         outbox._sign = die  # type: ignore[method-assign]
     elif step == "while storing":
         # The signed transaction is written, and the process ends before the commit.
         outbox._store._db.set_trace_callback(lambda sql: die() if sql.startswith("UPDATE entry SET status") else None)
     elif step == "before sending":
-        outbox._sender.eth.send_raw_transaction = die  # type: ignore[method-assign]
+        outbox._wire.sender.eth.send_raw_transaction = die  # type: ignore[method-assign]
     elif step == "after sending":
-        outbox._sender.eth.send_raw_transaction = lambda raw: die(send(raw))  # type: ignore
+        outbox._wire.sender.eth.send_raw_transaction = lambda raw: die(send(raw))  # type: ignore
     elif step == "before the receipt":
         OutboxStore.update = die  # type: ignore[method-assign, assignment]
     outbox.put("endpoint", Call("nodes", "setEndpoint", ("/ip4/10.0.0.1/tcp/81/http",)))

@@ -228,7 +228,7 @@ def test_an_outbox_survives_an_rpc_that_names_another_hash(network: Network, tmp
     network.chain.rpc("evm_setAutomine", False)
     reader = network.reader()
     outbox = Outbox(tmp_path / "outbox.sqlite", reader, network.chain.account(1))
-    eth: Any = outbox._sender.eth
+    eth: Any = outbox._wire.sender.eth
     real = eth.send_raw_transaction
     eth.send_raw_transaction = lambda raw: real(raw) and bytes.fromhex(WORD[2:])
     outbox.put("register", Call("nodes", "register", ("0x" + "22" * 20, "/ip4/10.0.0.1/tcp/80/http")), value=10**18)

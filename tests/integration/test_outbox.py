@@ -118,8 +118,8 @@ def test_killed_anywhere_the_call_is_made_exactly_once(
 def test_the_same_bytes_are_sent_again_only_if_the_chain_lost_them(network: Network, open_outbox: Open) -> None:
     outbox = open_outbox()
     sent: list[bytes] = []
-    send = outbox._sender.eth.send_raw_transaction
-    outbox._sender.eth.send_raw_transaction = lambda raw: sent.append(raw) or send(raw)  # type: ignore
+    send = outbox._wire.sender.eth.send_raw_transaction
+    outbox._wire.sender.eth.send_raw_transaction = lambda raw: sent.append(raw) or send(raw)  # type: ignore
     outbox.put("register", REGISTER, value=BOND)
     for _ in range(3):
         outbox.pump()
@@ -140,7 +140,7 @@ def test_a_lost_answer_to_a_send_is_not_a_second_transaction(
     network: Network, open_outbox: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outbox = open_outbox()
-    eth = outbox._sender.eth
+    eth = outbox._wire.sender.eth
     send = eth.send_raw_transaction
 
     def lose(raw: bytes) -> None:
@@ -158,7 +158,7 @@ def test_a_lost_answer_to_a_send_is_not_a_second_transaction(
 
 
 def test_the_sender_never_repeats_a_send_by_itself(open_outbox: Open) -> None:
-    assert open_outbox()._sender.provider.exception_retry_configuration is None  # type: ignore[attr-defined]
+    assert open_outbox()._wire.sender.provider.exception_retry_configuration is None  # type: ignore[attr-defined]
 
 
 def test_a_refusal_counts_only_when_nothing_earlier_is_in_flight(

@@ -19,15 +19,15 @@ def test_another_transaction_of_the_key_is_survived_in_words(network: Network, o
     taker = outside(network)
     network.chain.mine()
 
-    original = outbox._sender.eth.send_raw_transaction
-    outbox._sender.eth.send_raw_transaction = lambda raw: pytest.fail("too early")  # type: ignore
+    original = outbox._wire.sender.eth.send_raw_transaction
+    outbox._wire.sender.eth.send_raw_transaction = lambda raw: pytest.fail("too early")  # type: ignore
     outbox._start = lambda entry, head, used: False  # type: ignore[method-assign]
     outbox.pump()
     state = outbox.state("endpoint")
     assert state.status == "intent"
     assert f"took nonce 1 (0x{taker.hex()})" in state.reason
 
-    outbox._sender.eth.send_raw_transaction = original  # type: ignore[method-assign]
+    outbox._wire.sender.eth.send_raw_transaction = original  # type: ignore[method-assign]
     del outbox._start
     outbox.pump()
     network.chain.mine()
@@ -44,12 +44,12 @@ def test_a_used_nonce_without_a_receipt_is_not_signed_again(
     outbox.put("register", REGISTER, value=BOND)
     outbox.pump()
     network.chain.mine()
-    real = outbox._by_hash
-    monkeypatch.setattr(outbox, "_by_hash", lambda *_: {})
+    real = outbox._wire.by_hash
+    monkeypatch.setattr(outbox._wire, "by_hash", lambda *_: {})
     outbox.pump()
     state = outbox.state("register")
     assert (state.status, "no receipt yet" in state.reason) == ("sent", True)
-    monkeypatch.setattr(outbox, "_by_hash", real)
+    monkeypatch.setattr(outbox._wire, "by_hash", real)
     outbox.pump()
     assert outbox.state("register").status == "mined"
     assert nonce(network, outbox) == 1

@@ -18,31 +18,17 @@ from sapo_verifier.chain.audits import BatchState, Votes
 from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.objects import VerdictReport
-from voters import FakePresence, Voter, begin, network_with_batches, play_round, set_back, settle_outboxes
+from voters import FakePresence, Voter, begin, play_round, set_back, settle_outboxes
 
 ACCOUNTS = (1, 2, 3, 4)
 R = 2
 DISPUTE_BOND = BOND // 20
 
 
-@pytest.fixture(scope="module")
-def begun() -> Iterator[Network]:
-    with network_with_batches(ACCOUNTS, R) as made:
-        yield made
-
-
 @pytest.fixture
 def network(begun: Network) -> Iterator[Network]:
     with set_back(begun):
         yield begun
-
-
-@pytest.fixture
-def voters(network: Network, tmp_path: Path) -> Iterator[dict[int, Voter]]:
-    made = {account: Voter(network, account, tmp_path) for account in ACCOUNTS}
-    yield made
-    for voter in made.values():
-        voter.close()
 
 
 def index_of(voter: Voter) -> int:

@@ -38,24 +38,10 @@ FEE = BOND // 50
 POKE = Call("rounds", "poke")
 
 
-@pytest.fixture(scope="module")
-def begun() -> Iterator[Network]:
-    with network_with_batches(ACCOUNTS, R) as made:
-        yield made
-
-
 @pytest.fixture
 def network(begun: Network) -> Iterator[Network]:
     with set_back(begun):
         yield begun
-
-
-@pytest.fixture
-def voters(network: Network, tmp_path: Path) -> Iterator[dict[int, Voter]]:
-    made = {account: Voter(network, account, tmp_path) for account in ACCOUNTS}
-    yield dict(made)
-    for voter in made.values():
-        voter.close()
 
 
 def index_of(voter: Voter) -> int:

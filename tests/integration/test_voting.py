@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,19 +14,7 @@ from sapo_verifier.chain.events import pages
 from sapo_verifier.cid import block_digest
 from sapo_verifier.evidence import Outcome
 from sapo_verifier.objects import VerdictReport
-from voters import (
-    FAIL,
-    UNKNOWN,
-    VOID,
-    Voter,
-    begin,
-    commit,
-    network_with_batches,
-    play_round,
-    send,
-    set_back,
-    settle_outboxes,
-)
+from voters import FAIL, UNKNOWN, VOID, Voter, begin, commit, play_round, send, set_back, settle_outboxes
 
 ACCOUNTS = (1, 2, 3, 4)
 R = 2  # the round that is judged
@@ -35,25 +22,10 @@ FEE = BOND // 50  # of each miss
 PENALTY = BOND // 20
 
 
-@pytest.fixture(scope="module")
-def begun() -> Iterator[Network]:
-    with network_with_batches(ACCOUNTS, R) as made:
-        yield made
-
-
 @pytest.fixture
 def network(begun: Network) -> Iterator[Network]:
     with set_back(begun):
         yield begun
-
-
-@pytest.fixture
-def voters(network: Network, tmp_path: Path) -> Iterator[dict[int, Voter]]:
-    """By account."""
-    made = {account: Voter(network, account, tmp_path) for account in ACCOUNTS}
-    yield dict(made)
-    for voter in made.values():
-        voter.close()
 
 
 def index_of(voter: Voter) -> int:

@@ -1,7 +1,6 @@
 """Reorganizations between a commitment and its reveal: what is committed fits the chain that is, or that is said."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,14 +18,6 @@ def network() -> Iterator[Network]:
     """Not one that is set back: Anvil cannot reorganize a chain after that."""
     with network_with_batches(ACCOUNTS, R) as made:
         yield made
-
-
-@pytest.fixture
-def voters(network: Network, tmp_path: Path) -> Iterator[dict[int, Voter]]:
-    made = {account: Voter(network, account, tmp_path) for account in ACCOUNTS}
-    yield made
-    for voter in made.values():
-        voter.close()
 
 
 def reorg_from(network: Network, first: int) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the tests that audit an honest batch and changed ones (tests/batches.py)."""
+"""Fixtures of the tests that audit an honest batch and changed ones (tests/batches.py), or run a model."""
 
 import pytest
 
@@ -30,3 +30,14 @@ def draft(worker):
     from batches import honest
 
     return honest(worker)
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Of torch, for a file's tests: their models are so small that two only wait for each other."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

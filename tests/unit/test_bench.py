@@ -113,7 +113,7 @@ def test_a_person_reads_what_ran_and_what_it_took() -> None:
         (["--max-new-tokens", "500"], "do not fit its context of 128"),
         (["--group-size", "300"], "more than a claim word's 256"),
         (["--prompts", "200"], "200 prompts in groups of 4 are more than a batch holds: 64"),
-        (["--device", "abacus"], "no device 'abacus'"),
+        (["--device", "abacus"], "does not go to 'abacus'"),
         (["--policy", "/no/such/folder"], "/no/such/folder is no policy: it has no config.json"),
     ],
 )

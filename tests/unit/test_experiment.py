@@ -19,7 +19,7 @@ from sapo_experiment.setting import Setting
 from sapo_experiment.sparse import other_tokenizer
 from sapo_experiment.stacked import generate_stacked, stackable
 from sapo_experiment.studies import study
-from sapo_experiment.swarm import CHAIN, ROUNDS, Swarm, address, make_members, train_config
+from sapo_experiment.swarm import Swarm, address, make_members, train_config
 from sapo_experiment.tasks import RememberingWorker
 
 from experiments import TASKS, ground, taught_folder
@@ -27,7 +27,7 @@ from sapo_client.auditing import usable
 from sapo_client.ingest import training_groups
 from sapo_client.learning import Learner
 from sapo_client.policy import Policy
-from sapo_client.publish import Dealt, check_own, make_batch
+from sapo_client.publish import NO_CHAIN, NOBODY, Dealt, check_own, make_batch
 from sapo_client.sapo import Group, has_advantage
 from sapo_verifier import protocol
 from sapo_verifier.checks import check_batch
@@ -101,7 +101,7 @@ def test_a_node_of_the_swarm_is_a_node_of_sapo_run_number_for_number(laid: Groun
             (played,) = [each for each in swarm.play(round_) if each.node == me]
 
             digest = learner.published.digest
-            dealt = Dealt(CHAIN, ROUNDS, round_, me, swarm.beacon(round_), digest, setting.slots)
+            dealt = Dealt(NO_CHAIN, NOBODY, round_, me, swarm.beacon(round_), digest, setting.slots)
             batch = make_batch(laid.spec, dealt, policy, worker)
             check_own(laid.spec, dealt, batch, learner.published.manifest, policy, worker)
             blocks = {**batch.blocks, digest: learner.published.manifest}

@@ -1,6 +1,5 @@
 """Adapters in training: what is published, what is taken back, and that sampling and learning see one policy."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,17 +22,11 @@ from sapo_verifier.model.weights import WeightsError, tensors_of
 from sapo_verifier.objects import PolicyManifest
 from tiny_policy import tiny_folder, tiny_rule
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 RANK = 4
 ALL = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
 PASSAGES = [Passage([4, 5, 6], [7, 8, 9, 1]), Passage([10, 11], [12, 1])]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

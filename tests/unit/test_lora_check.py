@@ -23,20 +23,14 @@ from sapo_verifier.objects import PolicyManifest
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 RANK, ALPHA = 4, 8
 TARGETS = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
 LORA = {"rank": RANK, "alpha": ALPHA, "targets": TARGETS}
 Tensors = dict[str, torch.Tensor]
 A = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
 B = "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

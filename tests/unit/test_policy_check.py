@@ -22,13 +22,7 @@ from sapo_verifier.objects import Record
 from sapo_verifier.tasks import TaskWorker, compact_answer, deal
 from tiny_policy import tiny_folder
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

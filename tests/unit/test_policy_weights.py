@@ -29,15 +29,9 @@ from sapo_verifier.objects import Record
 from sapo_verifier.tasks import TaskWorker
 from tiny_policy import TAMPERINGS, tampered
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 VERIFIER = Path(evidence.__file__).parent
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

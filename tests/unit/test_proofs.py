@@ -6,34 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from batches import GROUP, LIMIT, SLOTS, SPEC, Draft, Sealed, honest, small_spec, write_tokenizer
+from batches import GROUP, LIMIT, SLOTS, SPEC, Draft, Sealed, honest, small_spec
 from sapo_verifier import protocol
-from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.objects import Record, encode_records
 from sapo_verifier.proofs import Proof, find_proof
-from sapo_verifier.tasks import TaskWorker
 
 TOP = 2**64 - 1
-
-
-@pytest.fixture(scope="module")
-def worker():
-    with TaskWorker() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tokenizer")
-    write_tokenizer(folder)
-    made = Tokenizer(folder)
-    return lambda _: made
-
-
-@pytest.fixture
-def draft(worker) -> Draft:
-    return honest(worker)
 
 
 def key_of(draft: Draft, slot: int, k: int) -> bytes:
