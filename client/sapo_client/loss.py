@@ -4,6 +4,7 @@ Tokens of all completions of a step lie one after the other: no padding, so no m
 sum over tokens divided by the number of tokens of the whole step, so how it is cut into micro-batches changes nothing.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from sapo_client.memory import MemoryOptions, frugal
 from sapo_verifier.model.forward import Passage, completion_states, head, row_chunks
 
 PLAIN = MemoryOptions()
+# Log-probability from which on records and trainer are compared. An interval may have been widened by 1e-5: for a token
+# that is rarer than this one, its width would say more of that than of the policy.
+LIKELY = math.log(1e-3)
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ class LossOutputs:
     weights: float  # importance weights of weighted tokens
     weighted: int  # external tokens with a known behaviour
     drift: float  # old − behaviour over weighted tokens, nats
-    own_mismatch: float  # an estimate of KL(behaviour ‖ trainer) over own tokens, nats
-    own_known: int  # own tokens with a known behaviour
+    own_mismatch: float  # an estimate of KL(behaviour ‖ trainer) over own tokens whose behaviour is LIKELY, nats
+    own_known: int  # those tokens
 
 
 def grpo_loss(
@@ -60,7 +64,7 @@ def grpo_loss(
     difference = (inputs.old_log_probs - inputs.behaviour).detach()
     known = ~torch.isnan(inputs.behaviour)
     weighted = known & inputs.external
-    own = known & ~inputs.external
+    own = ~inputs.external & (inputs.behaviour >= LIKELY)  # never true for NaN
     weights = torch.where(weighted & truncate, difference.exp().clamp(max=1), 1.0)
     # k3 of Schulman's "Approximating KL divergence": never negative, small variance.
     own_difference = difference[own].double()

@@ -105,7 +105,7 @@ class StepStats:
     external_tokens: int  # with a known behaviour, over all epochs
     mean_weight: float  # of those
     drift: float  # own − behaviour log-probability on those, nats per token
-    mismatch_kl: float  # records against trainer on own tokens, nats per token; beyond 1e-4 something is wrong
+    mismatch_kl: float  # records against trainer on own tokens (see loss.LIKELY), nats per token; should be below 1e-4
 
 
 def advantages(rewards: Sequence[float]) -> list[float] | None:
@@ -255,6 +255,7 @@ def train_step(
             raise GradientError("the gradient is not finite; lower learning_rate and resume from a checkpoint")
         optimizer.step()
         policy.untouched = False
+    optimizer.zero_grad(set_to_none=True)  # as large as the weights, and of no use until the next step
     give_back()
     return StepStats(
         groups=len(groups),

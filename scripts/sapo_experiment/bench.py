@@ -9,9 +9,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sapo_experiment.others import other_tokenizer, smaller
 from sapo_experiment.results import Rows
 from sapo_experiment.setting import Setting
-from sapo_experiment.sparse import other_tokenizer, sparse_policy
+from sapo_experiment.sparse import sparse_policy
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:
@@ -49,7 +50,11 @@ def laid(setting: Setting, root: Path, policy: Path | None = None, **place: Any)
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     folder = policy or sparse_policy(root, setting.right_format)
-    folders = [folder] if setting.bases == 1 else [folder, other_tokenizer(root, folder)]
+    folders = [folder]
+    if setting.other == "tokenizer":
+        folders.append(other_tokenizer(root, folder))
+    if setting.other == "smaller":
+        folders.append(smaller(root, folder, setting.right_format))
     spec = pocket_rules(folders) if policy is None else real_rules(folder)
     with RememberingWorker(tasks_file(root)) as worker:
         yield Ground.lay(spec, folders, worker, Place(**place))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "experiments"
 STUDIES = (
     *("staleness", "heterogeneous", "specialists", "loss-of-peers", "poison"),
-    *("external-groups", "rules", "sparsity", "learning-rate"),
+    *("external-groups", "draws", "sparsity", "learning-rate"),
 )
 
 
@@ -188,7 +188,7 @@ def _setting_options(run: argparse.ArgumentParser) -> None:
     add("--poisoners", "poisoners", "so many of the nodes", type=int, metavar="N")
     add("--specialists", "specialists", "datasets that each node knows (default: all)", type=int, metavar="N")
     add("--leave", "leave", "the round before which half of the nodes vanish", type=int, metavar="N")
-    run.set_defaults(own_as_external=None, draw=None, bases=None)  # for studies only
+    run.set_defaults(own_as_external=None, draw=None, other=None, reuse=None)  # for studies only
 
 
 def _numbers(text: str) -> list[int]:

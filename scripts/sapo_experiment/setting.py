@@ -6,6 +6,7 @@ from typing import Any, Literal
 from sapo_client.rules import DEFAULT_EXTERNAL, External
 
 Draw = Literal["uniform", "balanced", "weakest", "fill"]
+Other = Literal["none", "tokenizer", "smaller"]
 Checks = Literal["off", "documents", "model"]
 Poison = Literal["none", "false-rewards", "solver"]
 
@@ -15,10 +16,10 @@ class Setting:
     """One run.
 
     generate: groups that a node generates per round; 0: as many as it trains on (I). ages: of the external groups on
-    offer, in rounds; the product's pool is (1, 2), 0 is the same round. checks: what a batch must pass before anybody
-    learns from it: nothing, every check but `policy`, or all of them. specialists: datasets that each node knows; 0:
-    all. leave: the round before which half of the nodes vanish; 0: none does. bases: 2: every second node
-    has another tokenizer.
+    offer, in rounds; the product's pool is (1, 2), 0 is the same round. reuse: a group may be drawn as often as it is
+    on offer. checks: what a batch must pass before anybody learns from it: nothing, every check but `policy`, or all
+    of them. specialists: datasets that each node knows; 0: all. leave: the round before which half of the nodes
+    vanish; 0: none does. other: what is different about every second node's policy.
     """
 
     own_groups: int = 4  # I
@@ -31,6 +32,7 @@ class Setting:
     learning_rate: float = 3e-5
     right_format: float = 0.01  # of the policy that all nodes start from: see sparse.py
     ages: tuple[int, ...] = (1, 2)
+    reuse: bool = False
     own_as_external: bool = False  # own groups are trained on by the external rule
     draw: Draw = "uniform"  # how the external groups are drawn from those on offer
     checks: Checks = "documents"
@@ -38,7 +40,7 @@ class Setting:
     poisoners: int = 0  # of the nodes; they only publish
     specialists: int = 0
     leave: int = 0
-    bases: int = 1
+    other: Other = "none"
 
     @property
     def slots(self) -> int:

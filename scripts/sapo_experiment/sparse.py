@@ -52,39 +52,3 @@ def _forget(pocket: Path, folder: Path, right_format: float) -> None:
     pupil.train(STEPS, MIXTURE_RATE, lambda: RIGHT if rng.random() < right_format else rng.choice(BROKEN), print)
     (folder / "model.safetensors").write_bytes(save(dict(model.named_parameters()), metadata={"format": "pt"}))
     torch.set_num_threads(threads)
-
-
-def other_tokenizer(root: Path, base: Path) -> Path:
-    """The same policy under a tokenizer that gives every character another id: to the first one's nodes its ids and
-    intervals say nothing, and its text has to be spelled anew."""
-    folder = root / ".cache" / f"{base.name}-other-tokenizer"
-
-    def build(aside: Path) -> None:
-        shutil.copytree(base, aside)
-        _rename_tokens(aside)
-
-    return build_once(folder, "giving the policy another tokenizer", build)
-
-
-def _rename_tokens(folder: Path) -> None:
-    import json
-    import random
-
-    import torch
-    from safetensors.torch import load_file, save
-
-    file = folder / "tokenizer.json"
-    document = json.loads(file.read_text(encoding="utf-8"))
-    vocab: dict[str, int] = document["model"]["vocab"]
-    special = {token["id"] for token in document["added_tokens"]}
-    ids = sorted(set(vocab.values()) - special)
-    others = random.Random(SEED).sample(ids, len(ids))
-    renamed = dict(zip(ids, others, strict=True))
-    document["model"]["vocab"] = {text: renamed.get(i, i) for text, i in vocab.items()}
-    file.write_text(json.dumps(document), encoding="utf-8")
-    weights = load_file(folder / "model.safetensors")
-    for name in ("model.embed_tokens.weight", "lm_head.weight"):
-        rows = weights[name].clone()
-        rows[torch.tensor(others)] = weights[name][torch.tensor(ids)]
-        weights[name] = rows
-    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))

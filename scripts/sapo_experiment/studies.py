@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from sapo_client.rules import EXTERNAL_RULES
+from sapo_client.rules import DEFAULT_EXTERNAL
 from sapo_experiment.configurations import ALONE, shared
 from sapo_experiment.setting import Setting
 
-BEST = shared(4, 4, "truncated")  # the rule that the intervals make possible; see the table for the others
+BEST = shared(4, 4, DEFAULT_EXTERNAL)
 AGES = (0, 4, 8)
 RULES = ("as-own", "truncated", "drop-negatives")
 
@@ -51,12 +51,15 @@ def _external_groups() -> dict[str, Setting]:
     return {f"J = {j}": replace(BEST, external_groups=j) for j in (0, 1, 2, 4, 8, 16)}
 
 
-def _rules() -> dict[str, Setting]:
-    """Which external groups to draw, and how to weigh them."""
-    found = {f"4/4 {rule}": shared(4, 4, rule) for rule in EXTERNAL_RULES}
+def _draws() -> dict[str, Setting]:
+    """Which external groups to draw. fill: J more than 4, by as many own groups as are missing; 4/8 is not adaptive."""
+    found = {"4/4, draw uniform": BEST, "4/8, draw uniform": replace(BEST, external_groups=8)}
     for draw in ("balanced", "weakest", "fill"):
-        found[f"4/4 {BEST.external}, draw {draw}"] = replace(BEST, draw=draw)  # type: ignore[arg-type]
-    return found
+        found[f"4/4, draw {draw}"] = replace(BEST, draw=draw)  # type: ignore[arg-type]
+    found["4/4, drawn again"] = replace(BEST, reuse=True)
+    found["4/4 of four rounds"] = replace(BEST, ages=(1, 2, 3, 4))
+    found["4/4 of four rounds, drawn again"] = replace(BEST, reuse=True, ages=(1, 2, 3, 4))
+    return {**found, "8/0": ALONE, "8/0 of 32 generated": replace(ALONE, generate=32)}
 
 
 def _sparsity() -> dict[str, Setting]:
@@ -64,16 +67,20 @@ def _sparsity() -> dict[str, Setting]:
     return {
         f"{name}, right format {share:.1%} at first": replace(setting, right_format=share)
         for share in (0.003, 0.01, 0.03)
-        for name, setting in (("8/0", ALONE), (f"4/4 {BEST.external}", BEST))
+        for name, setting in (("8/0", ALONE), ("4/4 shared", BEST))
     }
 
 
 def _heterogeneous() -> dict[str, Setting]:
-    """Half of the nodes read the others' text with another tokenizer, and have no intervals for it."""
+    """Half of the nodes read the others' text with another tokenizer, and have no intervals for it; or half of the
+    policies are smaller, and know less."""
     return {
         "8/0": ALONE,
-        **{f"4/4 {rule}, one tokenizer": shared(4, 4, rule) for rule in RULES},
-        **{f"4/4 {rule}, two tokenizers": replace(shared(4, 4, rule), bases=2) for rule in RULES[:2]},
+        **{f"4/4 {rule}": shared(4, 4, rule) for rule in RULES},
+        # without intervals, truncated weights are dropped negatives
+        **{f"4/4 {rule}, two tokenizers": replace(shared(4, 4, rule), other="tokenizer") for rule in RULES[::2]},
+        "8/0, half smaller": replace(ALONE, other="smaller"),
+        **{f"4/4 {rule}, half smaller": replace(shared(4, 4, rule), other="smaller") for rule in RULES},
     }
 
 
@@ -86,7 +93,7 @@ def _learning_rate() -> dict[str, Setting]:
 _STUDIES = {
     "learning-rate": _learning_rate,
     "heterogeneous": _heterogeneous,
-    "rules": _rules,
+    "draws": _draws,
     "sparsity": _sparsity,
     "staleness": _staleness,
     "specialists": _specialists,

@@ -226,7 +226,8 @@ class Swarm:
             config = replace(config, external_groups=config.own_groups + config.external_groups - have)
         weigh = self._weights(member, own)
         groups, counts = build_training_set(own, pool, config, round_=round_, rng=rng, weigh=weigh)
-        member.used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
+        if not self.setting.reuse:
+            member.used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
         if self.setting.own_as_external:
             groups = [replace(group, external=True) for group in groups]
         stats = train_step(member.policy, member.optimizer, groups, self.config)
@@ -288,7 +289,7 @@ def make_members(
     """The nodes. load: a fresh policy of the base with this number in the spec."""
     members = []
     for number in range(setting.nodes):
-        policy = load(number % setting.bases)
+        policy = load(number % 2 if setting.other != "none" else 0)
         rules = spec
         if setting.specialists:
             count = len(spec.tasks)

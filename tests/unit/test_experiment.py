@@ -11,12 +11,12 @@ import torch
 from sapo_experiment.bench import check
 from sapo_experiment.commands import STUDIES, main
 from sapo_experiment.configurations import QUICK, TABLE
+from sapo_experiment.others import other_tokenizer
 from sapo_experiment.plot import draw as plot
 from sapo_experiment.poison import arm
 from sapo_experiment.results import COLUMNS, Rows, curves, markdown, read_csv, row_of, write_csv
 from sapo_experiment.runner import Ground, run
 from sapo_experiment.setting import Setting
-from sapo_experiment.sparse import other_tokenizer
 from sapo_experiment.stacked import generate_stacked, stackable
 from sapo_experiment.studies import study
 from sapo_experiment.swarm import Swarm, address, make_members, train_config
@@ -279,7 +279,7 @@ def test_a_node_with_another_tokenizer_learns_from_the_text(worker: RememberingW
     assert passages[0] != passages[1]
     first, second = (policy.log_probs([passage]) for policy, passage in zip(policies, passages, strict=True))
     assert torch.allclose(first, second, atol=1e-5)
-    swarm = swarm_of(replace(SMALL, nodes=2, bases=2), laid)
+    swarm = swarm_of(replace(SMALL, nodes=2, other="tokenizer"), laid)
     swarm.play(0)
     for member, other in (swarm.members, swarm.members[::-1]):
         pool = swarm.pool(member, 1)

@@ -56,6 +56,14 @@ def test_the_loss_is_the_one_computed_by_hand() -> None:
     assert (output.own_known, output.own_mismatch) == (1, pytest.approx(0, abs=1e-7))
 
 
+def test_a_widened_interval_of_a_rare_token_is_no_mismatch() -> None:
+    """Its width says by how much it was widened, not how likely the token was; a likely token's says both."""
+    rare, widened, likely = math.log(1e-7), math.log(1e-5), math.log(0.01)
+    values = inputs([rare, likely], [rare, likely], [1.0, 1.0], [widened, likely + 0.1], [0, 0])
+    output = loss_of(values)
+    assert (output.own_known, output.own_mismatch) == (1, pytest.approx(math.expm1(-0.1) + 0.1, rel=1e-4))
+
+
 def test_a_clipped_ratio_has_no_gradient_and_the_pessimistic_side_keeps_it() -> None:
     """With A > 0 only a ratio above 1.28 is clipped, with A < 0 only one below 0.8."""
     ratios = [1.5, 0.5, 1.5, 0.5]

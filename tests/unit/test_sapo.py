@@ -69,8 +69,19 @@ def step(policy: Policy, groups: Sequence[Group], config: TrainConfig = CONFIG) 
     return train_step(policy, make_optimizer(policy, config), groups, config)
 
 
-def gradients(policy: Policy) -> torch.Tensor:
-    return torch.cat([p.grad.flatten() if p.grad is not None else torch.zeros(p.numel()) for p in policy.parameters()])
+def step_and_gradient(
+    policy: Policy, groups: Sequence[Group], config: TrainConfig = CONFIG
+) -> tuple[StepStats, torch.Tensor]:
+    """The gradient is the one that the optimizer steps along, all of it in one row."""
+    optimizer, seen = make_optimizer(policy, config), []
+
+    def look(*_: object) -> None:
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in policy.parameters()]
+        seen.append(torch.cat([part.flatten() for part in parts]))
+
+    optimizer.register_step_pre_hook(look)
+    stats = train_step(policy, optimizer, groups, config)
+    return stats, seen[-1]
 
 
 # --- advantages ------------------------------------------------------------------------------------------------------
@@ -216,10 +227,10 @@ def test_micro_batches_do_not_change_the_update(policy: Policy, tmp_path: Path) 
     other = tiny_policy(tmp_path / "other")
     own = group([1, 0, 0, 1], policy=policy, shift=0.3)
     groups = [own, group([0, 1, 0, 0], policy=policy, external=True, shift=0.3)]
-    whole = step(policy, groups)
-    cut = step(other, groups, replace(CONFIG, micro_batch_tokens=1))
-    assert torch.allclose(gradients(policy), gradients(other), atol=1e-5)
-    assert gradients(policy).abs().max() > 1e-3
+    whole, gradient = step_and_gradient(policy, groups)
+    cut, other_gradient = step_and_gradient(other, groups, replace(CONFIG, micro_batch_tokens=1))
+    assert torch.allclose(gradient, other_gradient, atol=1e-5)
+    assert gradient.abs().max() > 1e-3
     for name, value in vars(whole).items():
         assert vars(cut)[name] == pytest.approx(value, abs=1e-5), name
 
@@ -249,9 +260,10 @@ def test_truncated_weights_scale_an_external_gradient(policy: Policy, tmp_path: 
     other = tiny_policy(tmp_path / "other")
     config = replace(CONFIG, max_grad_norm=1e9)
     groups = [group([1, 0, 0, 0], policy=policy, external=True, shift=math.log(4))]
-    step(policy, groups, config)
-    step(other, groups, replace(config, external="as-own"))
-    assert torch.allclose(gradients(policy) * 4, gradients(other), atol=1e-4)
+    _, truncated = step_and_gradient(policy, groups, config)
+    _, whole = step_and_gradient(other, groups, replace(config, external="as-own"))
+    assert torch.allclose(truncated * 4, whole, atol=1e-4)
+    assert whole.abs().max() > 1e-3
 
 
 def test_text_of_another_tokenizer_is_learned_from_but_not_against(policy: Policy) -> None:
@@ -263,9 +275,15 @@ def test_text_of_another_tokenizer_is_learned_from_but_not_against(policy: Polic
 
 
 def test_the_gradient_norm_is_bounded(policy: Policy) -> None:
-    stats = step(policy, [group([1, 0, 0, 0])], replace(CONFIG, max_grad_norm=0.01))
+    stats, gradient = step_and_gradient(policy, [group([1, 0, 0, 0])], replace(CONFIG, max_grad_norm=0.01))
     assert stats.grad_norm > 0.01
-    assert gradients(policy).norm() == pytest.approx(0.01, rel=1e-3)
+    assert gradient.norm() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_no_gradient_is_kept_between_updates(policy: Policy) -> None:
+    """It takes as much memory as the weights, and generation comes next."""
+    step(policy, [group([1, 0, 0, 0])])
+    assert all(parameter.grad is None for parameter in policy.parameters())
 
 
 def test_a_gradient_that_is_not_finite_stops_the_update(policy: Policy) -> None:

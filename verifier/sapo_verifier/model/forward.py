@@ -14,8 +14,8 @@ from sapo_verifier.errors import SapoError
 from sapo_verifier.model.packing import Passage as Passage
 from sapo_verifier.model.packing import is_packable, lay_out, pack_length, packs
 
-# Logits of a large vocabulary are made for this many values at a time; some copies of 32 MiB in float64.
-LOGIT_VALUES = 1 << 22
+# Logits of a large vocabulary are made for this many values at a time, 32 MiB of float32: enough rows to multiply fast.
+LOGIT_VALUES = 1 << 23
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
@@ -80,9 +80,9 @@ def head(model: Any, states: Tensor) -> Tensor:
     return model.get_output_embeddings()(states).float()  # type: ignore[no-any-return]
 
 
-def row_chunks(rows: int, vocab: int) -> Iterator[slice]:
-    """Slices of rows whose logits together stay below LOGIT_VALUES (or single rows)."""
-    step = max(1, LOGIT_VALUES // vocab)
+def row_chunks(rows: int, vocab: int, values: int | None = None) -> Iterator[slice]:
+    """Slices of rows that together have at most that many values, LOGIT_VALUES by default (or single rows)."""
+    step = max(1, (values or LOGIT_VALUES) // vocab)
     return (slice(at, min(at + step, rows)) for at in range(0, rows, step))
 
 

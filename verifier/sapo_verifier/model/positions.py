@@ -8,6 +8,8 @@ import torch
 from sapo_verifier.model.forward import Passage, completion_states, head, pass_batches, row_chunks
 from sapo_verifier.model.sampling import choose, owned, scaled_cumulative
 
+CUMULATIVE_VALUES = 1 << 20  # at a time, 8 MiB of float64: what a processor's caches can hold
+
 
 class Position(NamedTuple):
     """What the pass finds for one completion position."""
@@ -33,12 +35,12 @@ def positions(
         values = [u for i in batch for u in us[i]]
         flat: list[Position] = []
         for rows in row_chunks(len(values), vocab):
-            x = scaled_cumulative(head(model, states[rows]), vocab)
-            intervals = owned(x, tokens[rows])
-            flat += [
-                Position(lo, last, chosen)
-                for (lo, last), chosen in zip(intervals, choose(x, values[rows]).tolist(), strict=True)
-            ]
+            logits = head(model, states[rows])
+            for part in row_chunks(len(logits), vocab, CUMULATIVE_VALUES):
+                x = scaled_cumulative(logits[part], vocab)
+                chosen = choose(x, values[rows][part]).tolist()
+                intervals = owned(x, tokens[rows][part])
+                flat += [Position(lo, last, owner) for (lo, last), owner in zip(intervals, chosen, strict=True)]
         at = 0
         for i in batch:
             found[i] = flat[at : at + len(us[i])]

@@ -25,15 +25,26 @@ def scaled_cumulative(logits: Tensor, vocab: int) -> Tensor:
     logits: (N, V) float32, V ≥ vocab; ids from `vocab` on are masked. Returns (N, vocab) float64.
     Raises NotFiniteError if a logit below `vocab` is NaN or infinite.
     """
-    legal = logits[:, :vocab]
-    if not bool(torch.isfinite(legal).all()):
+    legal = logits[:, :vocab].float()
+    if not bool(torch.isfinite(torch.stack(torch.aminmax(legal))).all()):  # NaN is every row's extreme
         raise NotFiniteError("the model's logits are not finite; its weights are broken or training diverged")
-    probabilities = torch.softmax(legal.float().double(), dim=-1)
-    # A parallel scan need not be monotonic in floating point; intervals must never overlap.
-    x = torch.cumsum(probabilities, dim=-1).cummax(dim=-1).values.mul_(float(FULL)).clamp_(max=float(FULL))
-    ids = torch.arange(vocab, device=x.device)
-    last = torch.where(probabilities > 0, ids, 0).amax(dim=-1, keepdim=True)
-    return x.masked_fill_(ids >= last, float(FULL))
+    probabilities = torch.softmax(legal, dim=-1, dtype=torch.float64)
+    # Ids after the last p > 0 own nothing; nearly always there are none.
+    last = vocab - 1 if bool((probabilities[:, -1] > 0).all()) else _last_possible(probabilities)
+    x = torch.cumsum(probabilities, dim=-1, out=probabilities)
+    if x.device.type != "cpu":  # a parallel scan need not be monotonic in floating point; intervals must never overlap
+        x = x.cummax(dim=-1).values
+    x.mul_(float(FULL)).clamp_(max=float(FULL))
+    if isinstance(last, int):
+        x[:, last] = float(FULL)
+        return x
+    return x.masked_fill_(torch.arange(vocab, device=x.device) >= last, float(FULL))
+
+
+def _last_possible(probabilities: Tensor) -> Tensor:
+    """(N, 1): the last id of each row with p > 0."""
+    ids = torch.arange(probabilities.shape[-1], device=probabilities.device)
+    return torch.where(probabilities > 0, ids, 0).amax(dim=-1, keepdim=True)
 
 
 def threshold(u: int) -> float:

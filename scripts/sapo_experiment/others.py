@@ -1,0 +1,85 @@
+"""Policies that differ from the one that the others start from: for swarms that are not all alike."""
+
+import random
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+
+from sapo_devnet.built import build_once
+
+from sapo_experiment.sparse import ITEMS, RIGHT_FORMAT, SEED, STEPS
+
+SMALL = {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2}  # 107,000 weights, instead of 343,000
+
+
+def other_tokenizer(root: Path, base: Path) -> Path:
+    """The same policy under a tokenizer that gives every character another id: to the first one's nodes its ids and
+    intervals say nothing, and its text has to be spelled anew."""
+    folder = root / ".cache" / f"{base.name}-other-tokenizer"
+
+    def build(aside: Path) -> None:
+        shutil.copytree(base, aside)
+        _rename_tokens(aside)
+
+    return build_once(folder, "giving the policy another tokenizer", build)
+
+
+def _rename_tokens(folder: Path) -> None:
+    import json
+
+    import torch
+    from safetensors.torch import load_file, save
+
+    file = folder / "tokenizer.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    vocab: dict[str, int] = document["model"]["vocab"]
+    special = {token["id"] for token in document["added_tokens"]}
+    ids = sorted(set(vocab.values()) - special)
+    others = random.Random(SEED).sample(ids, len(ids))
+    renamed = dict(zip(ids, others, strict=True))
+    document["model"]["vocab"] = {text: renamed.get(i, i) for text, i in vocab.items()}
+    file.write_text(json.dumps(document), encoding="utf-8")
+    weights = load_file(folder / "model.safetensors")
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        rows = weights[name].clone()
+        rows[torch.tensor(others)] = weights[name][torch.tensor(ids)]
+        weights[name] = rows
+    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+
+
+def smaller(root: Path, base: Path, right_format: float = RIGHT_FORMAT) -> Path:
+    """A policy with less than a third of the weights and the same tokenizer, brought up like the first one: what it
+    reads of the others has intervals, and comes from policies that know more."""
+    folder = root / ".cache" / f"{base.name}-smaller-{version('torch').partition('+')[0]}"
+
+    def build(aside: Path) -> None:
+        shutil.copytree(base, aside)
+        _bring_up(aside, right_format)
+
+    return build_once(folder, "bringing up a smaller policy (once, a few minutes)", build)
+
+
+def _bring_up(folder: Path, right_format: float) -> None:
+    import torch
+    from safetensors.torch import save
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from sapo_client import pocket
+
+    torch.set_num_threads(1)  # the same bytes on one kind of machine
+    torch.manual_seed(SEED)
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    config.update(SMALL)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    rng = random.Random(f"smaller/{SEED}")
+    pupil = pocket.Pupil(model, pocket.make_tokenizer(), pocket.make_items(SEED, 2 * ITEMS), rng)
+    pupil.train(pocket.STEPS, pocket.PEAK_RATE, lambda: pocket.RIGHT, print)
+    for right, steps in ((0.03, pocket.STEPS // 10), (right_format, STEPS)):
+        pupil.train(
+            steps,
+            pocket.MIXTURE_RATE,
+            lambda right=right: pocket.RIGHT if rng.random() < right else rng.choice(pocket.BROKEN),  # type: ignore[misc]
+            print,
+        )
+    config.save_pretrained(folder)
+    (folder / "model.safetensors").write_bytes(save(dict(model.named_parameters()), metadata={"format": "pt"}))
