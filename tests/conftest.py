@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from anvil import Anvil
     from networks import Network
     from outboxes import Open
-    from sapo_client.outbox import Outbox
+    from sapo_client.chain.outbox import Outbox
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def network(anvil: "Anvil") -> "Iterator[Network]":
 @pytest.fixture
 def open_outbox(network: "Network", tmp_path: Path) -> "Iterator[Open]":
     """Opens outboxes of account 1, and closes them at the end. From here on only `mine` makes blocks."""
-    from sapo_client.outbox import Outbox
+    from sapo_client.chain.outbox import Outbox
 
     network.chain.rpc("evm_setAutomine", False)
     opened: list[Outbox] = []

@@ -19,7 +19,7 @@ from sapo_devnet.processes import Process
 
 from anvil import ROOT
 from processes import wait_until
-from sapo_client.checkpoint import latest_checkpoint
+from sapo_client.training.checkpoint import latest_checkpoint
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.events import pages
 from sapo_verifier.cid import block_digest
@@ -53,17 +53,17 @@ class Crash:
     seconds: float  # from the crash until the round was done
 
 
-OUTBOX, STORE = "sapo_client.outbox.Outbox", "sapo_client.outbox_store.OutboxStore"
-CHECKPOINT, NODE, LEARNING = "sapo_client.checkpoint", "sapo_client.node", "sapo_client.learning"
+OUTBOX, STORE = "sapo_client.chain.outbox.Outbox", "sapo_client.chain.outbox_store.OutboxStore"
+CHECKPOINT, NODE, LEARNING = "sapo_client.training.checkpoint", "sapo_client.node", "sapo_client.training.learner"
 
 MOMENTS = [
     Moment("the beacon's poke is stored", f"{OUTBOX}.put", "after", holds="'poke/", alone=True),
     Moment("the beacon's poke is sent", f"{OUTBOX}._send", "after", holds="'poke/", alone=True),
     Moment("the beacon is known", f"{NODE}.Node._beacon", "after"),
-    Moment("a batch is to be generated", "sapo_client.own_batch.make_batch"),
-    Moment("a batch was generated", "sapo_client.own_batch.make_batch", "after"),
-    Moment("its own checks passed", "sapo_client.own_batch.check_own", "after"),
-    Moment("its blocks are noted", "sapo_client.pins.PinBook.keep", "after"),
+    Moment("a batch is to be generated", "sapo_client.sharing.own_batch.make_batch"),
+    Moment("a batch was generated", "sapo_client.sharing.own_batch.make_batch", "after"),
+    Moment("its own checks passed", "sapo_client.sharing.own_batch.check_own", "after"),
+    Moment("its blocks are noted", "sapo_client.sharing.pins.PinBook.keep", "after"),
     Moment("the first block was put", "sapo_verifier.ipfs.BlockStore.put", "after"),
     Moment("the last block was put", "sapo_verifier.ipfs.BlockStore.put", "after", call=2 * OWN + 1),
     Moment("the submission is to be stored", f"{OUTBOX}.put", holds="'submit/"),
@@ -74,10 +74,10 @@ MOMENTS = [
     Moment("sent", f"{OUTBOX}._send", "after", holds="'submit/"),
     Moment("mined, not noted", f"{STORE}.update", holds="status': 'mined"),
     Moment("mined and noted", f"{STORE}.update", "after", holds="status': 'mined"),
-    Moment("a window's batch is to be fetched", "sapo_client.auditing.fetch_batch"),
-    Moment("a window's batch was fetched", "sapo_client.auditing.fetch_batch", "after"),
-    Moment("a ballot is to be stored", "sapo_client.ballots.BallotBox.put"),
-    Moment("a ballot is stored", "sapo_client.ballots.BallotBox.put", "after"),
+    Moment("a window's batch is to be fetched", "sapo_client.sharing.auditing.fetch_batch"),
+    Moment("a window's batch was fetched", "sapo_client.sharing.auditing.fetch_batch", "after"),
+    Moment("a ballot is to be stored", "sapo_client.voting.ballots.BallotBox.put"),
+    Moment("a ballot is stored", "sapo_client.voting.ballots.BallotBox.put", "after"),
     Moment("verdicts are to be committed", f"{OUTBOX}.put", holds="'verdicts/"),
     Moment("verdicts are sent", f"{OUTBOX}._send", "after", holds="'verdicts/"),
     Moment("verdicts are to be revealed", f"{OUTBOX}.put", holds="'reveal/"),
@@ -94,7 +94,7 @@ MOMENTS = [
     Moment("the commitment is sent", f"{OUTBOX}._send", "after", holds="'commit/"),
     Moment("its transactions are settled", f"{NODE}.Node._wait_for_transactions", "after"),
     Moment("a block is to be let go", "sapo_verifier.ipfs.BlockStore.unpin"),
-    Moment("let go and not forgotten", "sapo_client.pins.PinBook.forget"),
+    Moment("let go and not forgotten", "sapo_client.sharing.pins.PinBook.forget"),
     Moment("blocks are to be collected", "sapo_verifier.ipfs.BlockStore.collect"),
     Moment("blocks were collected", "sapo_verifier.ipfs.BlockStore.collect", "after"),
     Moment("the round is to be reported", "sapo_client.report.RoundReport.append_to"),

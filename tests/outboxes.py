@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from networks import BOND, Network
-from sapo_client.outbox import Outbox
+from sapo_client.chain.outbox import Outbox
 from sapo_verifier.chain.contracts import Call
 
 REGISTER = Call("nodes", "register", ("0x" + "22" * 20, "/ip4/10.0.0.1/tcp/80/http"))

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sapo_client.policy import Policy
-from sapo_client.publish import Dealt, make_batch
+from sapo_client.sharing.publish import Dealt, make_batch
+from sapo_client.training.policy import Policy
 from sapo_verifier import protocol
 from sapo_verifier.bases import Bases
 from sapo_verifier.canonical import MAX_BLOCK_BYTES

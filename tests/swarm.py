@@ -14,7 +14,7 @@ from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.processes import Process, stop_all
 
 from anvil import ROOT
-from sapo_client.outbox import Outbox
+from sapo_client.chain.outbox import Outbox
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.networks import pocket_spec

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save, save_file
 
 from sapo_client.pocket import CONTEXT, EOS_ID, VOCAB, make_tokenizer, save_tokenizer
-from sapo_client.policy import Policy
+from sapo_client.training.policy import Policy
 from sapo_verifier.spec import BaseRule
 
 MAX_NEW_TOKENS = 12

@@ -9,15 +9,15 @@ from typing import Any
 
 from anvil import anvil
 from networks import BOND, Network, deploy_on
-from sapo_client.auditing import Auditor
-from sapo_client.ballots import Ballot, BallotBox
-from sapo_client.outbox import Outbox
-from sapo_client.pool import Seen
-from sapo_client.presence import Wish
+from sapo_client.chain.outbox import Outbox
+from sapo_client.chain.settling import Settler
+from sapo_client.chain.turns import Turns
 from sapo_client.report import RoundReport
-from sapo_client.settling import Settler
-from sapo_client.turns import Turns
-from sapo_client.voting import Voting
+from sapo_client.sharing.auditing import Auditor
+from sapo_client.sharing.pool import Seen
+from sapo_client.sharing.presence import Wish
+from sapo_client.voting.ballots import Ballot, BallotBox
+from sapo_client.voting.voting import Voting
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo

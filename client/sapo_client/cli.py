@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sapo_client import bench
-from sapo_client.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
+from sapo_client.bench import command as bench
+from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
 from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError
 
@@ -140,7 +140,7 @@ def _password_option(parser: argparse.ArgumentParser) -> None:
 def _init(options: argparse.Namespace) -> int:
     from sapo_client import home
     from sapo_client.config import Settings
-    from sapo_client.hub import model_folder
+    from sapo_client.training.hub import model_folder
     from sapo_verifier import keystore
 
     document = {
@@ -180,8 +180,8 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from sapo_client.hub import model_folder
     from sapo_client.preflight import ready
+    from sapo_client.training.hub import model_folder
 
     policy: dict[str, object] = {} if options.lora_rank is None else {"lora_rank": options.lora_rank}
     if options.policy is not None:
@@ -198,10 +198,10 @@ def _run(options: argparse.Namespace) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     from sapo_client.config import GenerationSettings
-    from sapo_client.hub import model_folder
+    from sapo_client.training.hub import model_folder
 
     try:
-        from sapo_client.silo import train_command
+        from sapo_client.training.silo import train_command
     except ModuleNotFoundError as error:
         raise _node_extra_missing(error) from error
     train_command(
@@ -237,6 +237,6 @@ def _round(text: str) -> int:
 
 
 def _claim(options: argparse.Namespace) -> int:
-    from sapo_client.claiming import claim
+    from sapo_client.voting.claiming import claim
 
     return claim(options.home.expanduser(), options.password_file, since=options.since, as_json=options.json)

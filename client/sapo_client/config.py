@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sapo_client.rules import DEFAULT_EXTERNAL, External
+from sapo_client.training.rules import DEFAULT_EXTERNAL, External
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:
-    from sapo_client.policy import PolicyOptions
+    from sapo_client.training.policy import PolicyOptions
 
 FILE_NAME = "node.toml"
 
@@ -52,9 +52,9 @@ class PolicySettings(Section):
 
     def options(self, seed: int) -> "PolicyOptions":
         """As the policy takes them. seed: of what adapters start from."""
-        from sapo_client.lora import LoraOptions
-        from sapo_client.memory import MemoryOptions
-        from sapo_client.policy import PolicyOptions
+        from sapo_client.training.lora import LoraOptions
+        from sapo_client.training.memory import MemoryOptions
+        from sapo_client.training.policy import PolicyOptions
 
         lora = LoraOptions(self.lora_rank, self.lora_alpha, tuple(self.lora_targets)) if self.lora_rank else None
         return PolicyOptions(lora, MemoryOptions(self.dtype, self.checkpointing), seed)

@@ -13,22 +13,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sapo_client import home as layout
-from sapo_client.auditing import KEEP_ROUNDS, Auditor
-from sapo_client.ballots import BallotBox
-from sapo_client.generation import Engine
-from sapo_client.learning import Learner
-from sapo_client.outbox import Outbox
-from sapo_client.own_batch import OwnBatches
-from sapo_client.pins import PinBook
-from sapo_client.policy import Policy
-from sapo_client.pool import Pool
-from sapo_client.presence import Presence
-from sapo_client.registration import why_silent
+from sapo_client.chain.outbox import Outbox
+from sapo_client.chain.registration import why_silent
+from sapo_client.chain.settling import FINAL_AFTER, Settler
+from sapo_client.chain.turns import Turns
+from sapo_client.generation.torch_engine import Engine
 from sapo_client.report import RoundReport, StatusFile, read_rounds
-from sapo_client.sapo import Group, TrainConfig
-from sapo_client.settling import FINAL_AFTER, Settler
-from sapo_client.turns import Turns
-from sapo_client.voting import Voting
+from sapo_client.sharing.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.sharing.own_batch import OwnBatches
+from sapo_client.sharing.pins import PinBook
+from sapo_client.sharing.pool import Pool
+from sapo_client.sharing.presence import Presence
+from sapo_client.training.learner import Learner
+from sapo_client.training.policy import Policy
+from sapo_client.training.sapo import Group, TrainConfig
+from sapo_client.voting.ballots import BallotBox
+from sapo_client.voting.voting import Voting
 from sapo_verifier.bases import Bases
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
@@ -104,7 +104,7 @@ class Node:
         )
         self._pool = Pool(auditor, parts.policy, parts.audit_seconds, self._raise_if_stopped)
         name = f"{parts.seed}/{parts.node}"
-        self._learner = Learner(parts.policy, parts.config, self._checkpoints, self._pool, name)
+        self._learner = Learner(parts.policy, parts.config, self._checkpoints, name)
         self._presence = Presence(auditor, parts.peers)
         self._turns = Turns(parts.node, parts.outbox)
         audits = AuditsReader(parts.reader)

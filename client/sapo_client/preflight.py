@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapo_client import home as layout
 from sapo_client.config import Settings
-from sapo_client.engines import check_engine
+from sapo_client.generation.engines import check_engine
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def ready(
     if importlib.util.find_spec("torch") is None:
         raise SapoError("this installation has no torch: a node needs `pip install sapo-network[node]`")
     with layout.only_one(home):
-        from sapo_client.registration import refuse_unregistered, refuse_useless
+        from sapo_client.chain.registration import refuse_unregistered, refuse_useless
         from sapo_verifier import keystore
         from sapo_verifier.bases import Bases
         from sapo_verifier.chain.deployment import Deployment

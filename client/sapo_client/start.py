@@ -13,16 +13,16 @@ from pathlib import Path
 import torch
 
 from sapo_client import home as layout
-from sapo_client.ballots import BallotBox
+from sapo_client.chain.outbox import Outbox
+from sapo_client.chain.registration import ensure_registered
 from sapo_client.config import SapoSettings, Settings
-from sapo_client.engines import make_engine
+from sapo_client.generation.engines import make_engine
 from sapo_client.node import Node, Parts
-from sapo_client.outbox import Outbox
-from sapo_client.pins import PinBook
-from sapo_client.policy import Policy
 from sapo_client.preflight import Ready
-from sapo_client.registration import ensure_registered
-from sapo_client.sapo import TrainConfig
+from sapo_client.sharing.pins import PinBook
+from sapo_client.training.policy import Policy
+from sapo_client.training.sapo import TrainConfig
+from sapo_client.voting.ballots import BallotBox
 from sapo_verifier.errors import SapoError
 from sapo_verifier.ipfs import BlockStore, GatewayReader, StoreFailed, parse_endpoint
 from sapo_verifier.model import policy_model

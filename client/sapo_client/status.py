@@ -37,7 +37,7 @@ def show(home: Path, *, as_json: bool) -> int:
             "external_missing": last["external_missing"],
             "skipped": last["skipped"],
         }
-    from sapo_client.standing import transactions
+    from sapo_client.voting.standing import transactions
 
     facts["transactions"] = transactions(home / OUTBOX)
     reasons = _own_reasons(facts) + _chain_facts(settings, facts)
@@ -64,7 +64,7 @@ def _own_reasons(facts: dict[str, Any]) -> list[str]:
 
 def _chain_facts(settings: Settings, facts: dict[str, Any]) -> list[str]:
     """Adds what the chain says; returns what is wrong with it."""
-    from sapo_client.standing import chain_facts
+    from sapo_client.voting.standing import chain_facts
     from sapo_verifier.chain.deployment import Deployment
     from sapo_verifier.chain.errors import ChainError
     from sapo_verifier.chain.reader import ChainReader

@@ -80,7 +80,7 @@ def main() -> int:
 
 def _install_vllm() -> None:
     from sapo_client.config import GenerationSettings
-    from sapo_client.engines import check_engine
+    from sapo_client.generation.engines import check_engine
     from sapo_verifier.errors import SapoError
 
     try:
@@ -108,8 +108,8 @@ def _options() -> argparse.Namespace:
 
 def _work(options: argparse.Namespace) -> Work:
     """The same questions for everybody: the paper's tasks."""
-    from sapo_client.bench_prompts import bench_spec
-    from sapo_client.publish import NOBODY
+    from sapo_client.bench.prompts import bench_spec
+    from sapo_client.sharing.publish import NOBODY
     from sapo_verifier import protocol
     from sapo_verifier.tasks import TaskWorker, deal
 

@@ -13,7 +13,7 @@ from genrl.trainer.grpo_trainer import GRPOLanguageTrainerModule, GRPOTrainerCon
 from transformers import AutoModelForCausalLM
 
 from sapo_bench.work import WARM_UP_TOKENS, Report, Step, Work, do, reward, versions
-from sapo_client.bench_meter import Meter, Taken
+from sapo_client.bench.meter import Meter, Taken
 
 
 class Trainer(GRPOLanguageTrainerModule):

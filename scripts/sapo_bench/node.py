@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from sapo_bench.work import Report, Step, Work, do, versions
-from sapo_client.bench_prompts import bench_spec
-from sapo_client.bench_work import bench
+from sapo_client.bench.prompts import bench_spec
+from sapo_client.bench.work import bench
 from sapo_client.config import GenerationSettings
-from sapo_client.memory import MemoryOptions, is_large
-from sapo_client.policy import Policy, PolicyOptions
-from sapo_client.sapo import TrainConfig
+from sapo_client.training.memory import MemoryOptions, is_large
+from sapo_client.training.policy import Policy, PolicyOptions
+from sapo_client.training.sapo import TrainConfig
 from sapo_verifier.spec import Spec
 
 

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from sapo_bench.work import WARM_UP_TOKENS, Report, Step, Work, do, reward, versions
-from sapo_client.bench_meter import Meter, Taken
+from sapo_client.bench.meter import Meter, Taken
 
 BATCH = 8  # completions at a time in training: its default
 

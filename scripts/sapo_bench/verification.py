@@ -5,13 +5,13 @@ from pathlib import Path
 
 from sapo_bench.node import never_ending
 from sapo_bench.work import Report, Step, Work, do, versions
-from sapo_client.bench_meter import Meter
-from sapo_client.bench_prompts import bench_spec
-from sapo_client.bench_work import TimedEngine
+from sapo_client.bench.meter import Meter
+from sapo_client.bench.prompts import bench_spec
+from sapo_client.bench.work import TimedEngine
 from sapo_client.config import GenerationSettings
-from sapo_client.engines import make_engine
-from sapo_client.policy import Policy
-from sapo_client.publish import NO_CHAIN, NOBODY, Dealt, make_batch
+from sapo_client.generation.engines import make_engine
+from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Dealt, make_batch
+from sapo_client.training.policy import Policy
 from sapo_verifier import protocol
 from sapo_verifier.bases import Bases
 from sapo_verifier.checks import check_batch

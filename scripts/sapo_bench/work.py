@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sapo_client.bench_meter import Taken
+from sapo_client.bench.meter import Taken
 
 WARM_UP_TOKENS = 4
 

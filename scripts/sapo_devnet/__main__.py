@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sapo_client.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
+from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
 from sapo_devnet.accounts import FINAL_AFTER, Account, books
 from sapo_devnet.chain import Chain, Clock
 from sapo_devnet.nodes import TESTS, DevnetNode, NodeOptions

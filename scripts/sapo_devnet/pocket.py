@@ -31,9 +31,7 @@ def pocket_policy(root: Path, *, steps: int | None = None, right_format: float |
     if right_format is not None:
         options += ["--right-format", str(right_format)]
     made_of = hashlib.sha256(f"{options} {version('reasoning-gym')} {version('torch')}".encode())
-    for source in sorted(
-        [*SOURCES, *(str(p.relative_to(root)) for p in (root / "client/sapo_client").glob("pocket_*"))]
-    ):
+    for source in SOURCES:
         made_of.update((root / source).read_bytes())
     folder = root / ".cache" / f"pocket-{made_of.hexdigest()[:12]}"
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sapo_client.rules import EXTERNAL_RULES
+from sapo_client.training.rules import EXTERNAL_RULES
 
 if TYPE_CHECKING:
     from sapo_experiment.setting import Setting
@@ -188,7 +188,7 @@ def _setting_options(run: argparse.ArgumentParser) -> None:
     add("--poisoners", "poisoners", "so many of the nodes", type=int, metavar="N")
     add("--specialists", "specialists", "datasets that each node knows (default: all)", type=int, metavar="N")
     add("--leave", "leave", "the round before which half of the nodes vanish", type=int, metavar="N")
-    run.set_defaults(own_as_external=None, draw=None, other=None, reuse=None)  # for studies only
+    run.set_defaults(own_as_external=None, draw=None, other=None, once=None)  # for studies only
 
 
 def _numbers(text: str) -> list[int]:

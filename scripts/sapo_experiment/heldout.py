@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sapo_client.generation import Engine
-from sapo_client.policy import Policy
-from sapo_client.publish import NOBODY
-from sapo_client.tokenization import prompt_ids
+from sapo_client.generation.torch_engine import Engine
+from sapo_client.sharing.publish import NOBODY
+from sapo_client.training.policy import Policy
+from sapo_client.training.tokenization import prompt_ids
 from sapo_experiment.stacked import generate_stacked, stackable
 from sapo_verifier import protocol
 from sapo_verifier.protocol import generator_seed, stream_key, task_seed

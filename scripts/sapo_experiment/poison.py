@@ -7,7 +7,7 @@ its own task, pasted by a program, under intervals as wide as the policy's that 
 
 from collections.abc import Callable, Sequence
 
-from sapo_client.publish import Batch, Dealt
+from sapo_client.sharing.publish import Batch, Dealt
 from sapo_experiment.setting import Setting
 from sapo_experiment.swarm import Member
 from sapo_verifier.objects import Record

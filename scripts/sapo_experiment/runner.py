@@ -11,8 +11,8 @@ from typing import Any, Literal
 import torch
 
 from sapo_client.config import GenerationSettings, PolicySettings
-from sapo_client.engines import make_engine
-from sapo_client.policy import Policy
+from sapo_client.generation.engines import make_engine
+from sapo_client.training.policy import Policy
 from sapo_experiment.heldout import HeldOut
 from sapo_experiment.poison import arm
 from sapo_experiment.setting import Setting

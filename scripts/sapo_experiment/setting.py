@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from sapo_client.rules import DEFAULT_EXTERNAL, External
+from sapo_client.training.rules import DEFAULT_EXTERNAL, External
 
 Draw = Literal["uniform", "balanced", "weakest", "fill"]
 Other = Literal["none", "tokenizer", "smaller"]
@@ -16,10 +16,10 @@ class Setting:
     """One run.
 
     generate: groups that a node generates per round; 0: as many as it trains on (I). ages: of the external groups on
-    offer, in rounds; the product's pool is (1, 2), 0 is the same round. reuse: a group may be drawn as often as it is
-    on offer. checks: what a batch must pass before anybody learns from it: nothing, every check but `policy`, or all
-    of them. specialists: datasets that each node knows; 0: all. leave: the round before which half of the nodes
-    vanish; 0: none does. other: what is different about every second node's policy.
+    offer, in rounds; the product's pool is (1, 2), 0 is the same round. once: a node trains on an external group once
+    at most; otherwise as often as it is drawn. checks: what a batch must pass before anybody learns from it: nothing,
+    every check but `policy`, or all of them. specialists: datasets that each node knows; 0: all. leave: the round
+    before which half of the nodes vanish; 0: none does. other: what is different about every second node's policy.
     """
 
     own_groups: int = 4  # I
@@ -32,7 +32,7 @@ class Setting:
     learning_rate: float = 3e-5
     right_format: float = 0.01  # of the policy that all nodes start from: see sparse.py
     ages: tuple[int, ...] = (1, 2)
-    reuse: bool = False
+    once: bool = False
     own_as_external: bool = False  # own groups are trained on by the external rule
     draw: Draw = "uniform"  # how the external groups are drawn from those on offer
     checks: Checks = "documents"

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sapo_client.rules import DEFAULT_EXTERNAL
+from sapo_client.training.rules import DEFAULT_EXTERNAL
 from sapo_experiment.configurations import ALONE, shared
 from sapo_experiment.setting import Setting
 
@@ -52,14 +52,23 @@ def _external_groups() -> dict[str, Setting]:
 
 
 def _draws() -> dict[str, Setting]:
-    """Which external groups to draw. fill: J more than 4, by as many own groups as are missing; 4/8 is not adaptive."""
-    found = {"4/4, draw uniform": BEST, "4/8, draw uniform": replace(BEST, external_groups=8)}
-    for draw in ("balanced", "weakest", "fill"):
-        found[f"4/4, draw {draw}"] = replace(BEST, draw=draw)  # type: ignore[arg-type]
-    found["4/4, drawn again"] = replace(BEST, reuse=True)
-    found["4/4 of four rounds"] = replace(BEST, ages=(1, 2, 3, 4))
-    found["4/4 of four rounds, drawn again"] = replace(BEST, reuse=True, ages=(1, 2, 3, 4))
-    return {**found, "8/0": ALONE, "8/0 of 32 generated": replace(ALONE, generate=32)}
+    """Which external groups to draw: each once, or again while it is on offer; for two rounds or for four; uniformly or
+    not; how many. fill: J more than 4, by as many own groups as are missing."""
+    once = replace(BEST, once=True)
+    four = (1, 2, 3, 4)
+    return {
+        "4/4": BEST,
+        "4/4, of four rounds": replace(BEST, ages=four),
+        "4/8": replace(BEST, external_groups=8),
+        "4/4, each once": once,
+        "4/4, each once, of four rounds": replace(once, ages=four),
+        "4/8, each once": replace(once, external_groups=8),
+        "4/4, each once, by variance": replace(once, draw="balanced"),
+        "4/4, each once, by weakness": replace(once, draw="weakest"),
+        "4/4, each once, filled up": replace(once, draw="fill"),
+        "8/0": ALONE,
+        "8/0 of 32 generated": replace(ALONE, generate=32),
+    }
 
 
 def _sparsity() -> dict[str, Setting]:

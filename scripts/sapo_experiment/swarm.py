@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from sapo_client.auditing import usable
-from sapo_client.generation import Engine
-from sapo_client.ingest import training_groups
-from sapo_client.policy import Policy, Published
-from sapo_client.publish import NO_CHAIN, NOBODY, Batch, Dealt, make_batch
-from sapo_client.sapo import (
+from sapo_client.generation.torch_engine import Engine
+from sapo_client.sharing.auditing import usable
+from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Batch, Dealt, make_batch
+from sapo_client.training.ingest import training_groups
+from sapo_client.training.policy import Policy, Published
+from sapo_client.training.sapo import (
     Counts,
     Group,
     StepStats,
@@ -26,7 +26,7 @@ from sapo_client.sapo import (
     make_optimizer,
     train_step,
 )
-from sapo_client.tokenization import prompt_ids
+from sapo_client.training.tokenization import prompt_ids
 from sapo_experiment.setting import Setting
 from sapo_experiment.stacked import generate_stacked, stackable
 from sapo_verifier import protocol
@@ -67,7 +67,7 @@ class Member:
     policy: Policy
     engine: Engine  # generates where nothing is prepared
     optimizer: torch.optim.Optimizer
-    used: set[tuple[int, int]] = field(default_factory=set)  # (index, slot) of groups that were trained on
+    used: set[tuple[int, int]] = field(default_factory=set)  # (index, slot) of external groups, where each counts once
     skill: dict[str, float] = field(default_factory=dict)  # its running mean reward by dataset
     spoil: Spoil | None = None  # what a poisoner makes of its batch
     gone: bool = False
@@ -152,7 +152,7 @@ class Swarm:
         return protocol.beacon(NO_CHAIN, NOBODY, round_, protocol.H("experiment", self.setting.seed))
 
     def pool(self, member: Member, round_: int) -> list[Group]:
-        """What the windows of the rounds on offer deal to this node, without what it was trained on."""
+        """What the windows of the rounds on offer deal to this node, if so wanted without what it was trained on."""
         groups = []
         for age in sorted(self.setting.ages, reverse=True):
             batches = self.batches.get(round_ - age, [])
@@ -226,7 +226,7 @@ class Swarm:
             config = replace(config, external_groups=config.own_groups + config.external_groups - have)
         weigh = self._weights(member, own)
         groups, counts = build_training_set(own, pool, config, round_=round_, rng=rng, weigh=weigh)
-        if not self.setting.reuse:
+        if self.setting.once:
             member.used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
         if self.setting.own_as_external:
             groups = [replace(group, external=True) for group in groups]

@@ -10,12 +10,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sapo_client.bench_work import TimedEngine
+from sapo_client.bench.work import TimedEngine
 from sapo_client.config import GenerationSettings
-from sapo_client.engines import vllm_python
-from sapo_client.policy import Policy
-from sapo_client.records import make_records
-from sapo_client.vllm_engine import VllmEngine, VllmOptions
+from sapo_client.generation.engines import vllm_python
+from sapo_client.generation.records import make_records
+from sapo_client.generation.vllm_engine import VllmEngine, VllmOptions
+from sapo_client.training.policy import Policy
 from sapo_verifier.spec import BaseRule
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks-gpu.md"

@@ -9,7 +9,7 @@ from typing import Any
 
 from anvil import anvil
 from networks import BOND, Network, deploy_on
-from sapo_client.outbox import Outbox
+from sapo_client.chain.outbox import Outbox
 from sapo_sweeps.hostile_rpc import Liar, liar
 from sapo_sweeps.tally import Tally
 from sapo_verifier.chain.contracts import Call

@@ -8,9 +8,9 @@ from pathlib import Path
 from ipfs_daemon import ipfs_daemon
 from publishers import Publishers, publishers
 from relay import Relay
-from sapo_client.auditing import Auditor, FetchBudget
-from sapo_client.pins import PinBook
 from sapo_client.report import RoundReport
+from sapo_client.sharing.auditing import Auditor, FetchBudget
+from sapo_client.sharing.pins import PinBook
 from sapo_verifier.ipfs import BlockStore
 
 MOST_GROWTH = 1.2

@@ -12,9 +12,9 @@ import pytest
 from eth_account import Account
 
 from ipfs_daemon import ipfs_daemon
-from sapo_client.outbox import Outbox
-from sapo_client.policy import Policy
-from sapo_client.publish import Batch, Dealt, make_batch
+from sapo_client.chain.outbox import Outbox
+from sapo_client.sharing.publish import Batch, Dealt, make_batch
+from sapo_client.training.policy import Policy
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.cid import block_digest
 from sapo_verifier.ipfs import BlockStore

@@ -4,8 +4,8 @@ import random
 
 from hostile.draft import FULL, Draft, around, manifest_of
 from hostile.node import HostileBatches, HostileNode
-from sapo_client.publish import Batch, Dealt, make_batch
-from sapo_client.records import RecordStats
+from sapo_client.generation.records import RecordStats
+from sapo_client.sharing.publish import Batch, Dealt, make_batch
 from sapo_verifier import protocol
 from sapo_verifier.checks import batch_root
 from sapo_verifier.cid import block_digest

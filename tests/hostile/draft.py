@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sapo_client.policy import Policy
-from sapo_client.publish import Batch, Dealt
-from sapo_client.records import RecordStats
+from sapo_client.generation.records import RecordStats
+from sapo_client.sharing.publish import Batch, Dealt
+from sapo_client.training.policy import Policy
 from sapo_verifier import protocol
 from sapo_verifier.checks import batch_root
 from sapo_verifier.cid import block_digest

@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import sapo_client.node
 from sapo_client.node import Node, Parts
-from sapo_client.own_batch import OwnBatches
-from sapo_client.policy import Published
-from sapo_client.publish import Batch, Dealt, make_batch
 from sapo_client.report import RoundReport
-from sapo_client.sapo import Group
-from sapo_client.voting import Voting
+from sapo_client.sharing.own_batch import OwnBatches
+from sapo_client.sharing.publish import Batch, Dealt, make_batch
+from sapo_client.training.policy import Published
+from sapo_client.training.sapo import Group
+from sapo_client.voting.voting import Voting
 from sapo_verifier.chain.contracts import Call
 
 PATIENCE_SECONDS = 20.0  # for what another node has to do first

@@ -3,7 +3,7 @@
 import torch
 
 from hostile.node import HostileNode
-from sapo_client.policy import Published
+from sapo_client.training.policy import Published
 from sapo_verifier.cid import block_digest
 from sapo_verifier.objects import PolicyManifest
 

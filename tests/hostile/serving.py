@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hostile.node import HostileBatches, HostileNode
 from sapo_client.config import FILE_NAME, Settings
-from sapo_client.publish import Batch, Dealt
+from sapo_client.sharing.publish import Batch, Dealt
 from sapo_verifier import protocol
 
 log = logging.getLogger(__name__)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from hostile.node import Accomplice, HostileNode
-from sapo_client.ballots import Deal
 from sapo_client.report import RoundReport
-from sapo_client.sapo import Group
-from sapo_client.voting import DISPUTE_AFTER
+from sapo_client.training.sapo import Group
+from sapo_client.voting.ballots import Deal
+from sapo_client.voting.voting import DISPUTE_AFTER
 from sapo_verifier.chain.audits import BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo

@@ -20,7 +20,7 @@ from sapo_sweeps.tally import reset_peak, resident
 
 from hostile_http import answer, hostile
 from networks import Network, small_spec
-from sapo_client.outbox import Outbox
+from sapo_client.chain.outbox import Outbox
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.chain.errors import ChainError, ChainMismatch, ChainUnavailable, HttpRefused

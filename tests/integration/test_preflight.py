@@ -13,8 +13,8 @@ import pytest
 from anvil import anvil
 from networks import BOND, Network, deploy_on, small_spec
 from sapo_client import cli
+from sapo_client.chain.registration import refuse_useless
 from sapo_client.preflight import ready
-from sapo_client.registration import refuse_useless
 from sapo_verifier import keystore
 from sapo_verifier.bases import digest_of_folder
 from sapo_verifier.chain.contracts import Call

@@ -11,9 +11,9 @@ import pytest
 from ipfs_daemon import ipfs_daemon
 from networks import BOND, Network
 from publishers import Publishers, publishers
-from sapo_client.auditing import Auditor
-from sapo_client.presence import LOOKS, STANDSTILL, Presence, Watch, Wish
-from sapo_client.voting import FORBEAR
+from sapo_client.sharing.auditing import Auditor
+from sapo_client.sharing.presence import LOOKS, STANDSTILL, Presence, Watch, Wish
+from sapo_client.voting.voting import FORBEAR
 from sapo_verifier.chain.audits import BatchState, Votes
 from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.ipfs import BlockStore, GatewayReader

@@ -12,14 +12,14 @@ from sapo_bench.document import write
 from sapo_bench.work import Report, Step, Work
 
 from sapo_client import cli
-from sapo_client.bench import table
-from sapo_client.bench_meter import Meter, Taken
-from sapo_client.bench_prompts import bench_spec
-from sapo_client.bench_work import Result
-from sapo_client.bench_work import bench as work_bench
+from sapo_client.bench.command import table
+from sapo_client.bench.meter import Meter, Taken
+from sapo_client.bench.prompts import bench_spec
+from sapo_client.bench.work import Result
+from sapo_client.bench.work import bench as work_bench
 from sapo_client.config import GenerationSettings
-from sapo_client.policy import Policy
-from sapo_client.sapo import TrainConfig
+from sapo_client.training.policy import Policy
+from sapo_client.training.sapo import TrainConfig
 from tiny_policy import tiny_folder
 
 MIB = 1 << 20

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sapo_client.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint
 from sapo_client.pocket import EOS_ID
-from sapo_client.policy import Policy
-from sapo_client.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
+from sapo_client.training.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint
+from sapo_client.training.policy import Policy
+from sapo_client.training.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
 from sapo_verifier.model.weights import WeightsError
 from tiny_policy import tiny_policy
 

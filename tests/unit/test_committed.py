@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sapo_client.checkpoint import save_checkpoint
-from sapo_client.committed import PUBLISHED, committed_weights
-from sapo_client.policy import Policy, Published
-from sapo_client.sapo import TrainConfig, make_optimizer
+from sapo_client.sharing.committed import PUBLISHED, committed_weights
+from sapo_client.training.checkpoint import save_checkpoint
+from sapo_client.training.policy import Policy, Published
+from sapo_client.training.sapo import TrainConfig, make_optimizer
 from tiny_policy import tiny_policy
 
 

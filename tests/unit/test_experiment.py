@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,12 +22,12 @@ from sapo_experiment.swarm import Swarm, address, make_members, train_config
 from sapo_experiment.tasks import RememberingWorker
 
 from experiments import TASKS, ground, taught_folder
-from sapo_client.auditing import usable
-from sapo_client.ingest import training_groups
-from sapo_client.learning import Learner
-from sapo_client.policy import Policy
-from sapo_client.publish import NO_CHAIN, NOBODY, Dealt, check_own, make_batch
-from sapo_client.sapo import Group, has_advantage
+from sapo_client.sharing.auditing import usable
+from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Dealt, check_own, make_batch
+from sapo_client.training.ingest import training_groups
+from sapo_client.training.learner import Learner
+from sapo_client.training.policy import Policy
+from sapo_client.training.sapo import has_advantage
 from sapo_verifier import protocol
 from sapo_verifier.checks import check_batch
 from sapo_verifier.evidence import Audit
@@ -55,11 +54,6 @@ def laid(worker: RememberingWorker, folder: Path) -> Ground:
     return ground(worker, folder)
 
 
-def name(group: Group) -> tuple[bytes, int]:
-    assert group.index is not None
-    return group.index.to_bytes(32), group.slot
-
-
 def swarm_of(setting: Setting, laid: Ground, **options: object) -> Swarm:
     members = make_members(
         setting,
@@ -81,9 +75,7 @@ def test_a_node_of_the_swarm_is_a_node_of_sapo_run_number_for_number(laid: Groun
     swarm = swarm_of(setting, laid)
     twin, me = swarm.members[1], address(1)
     policy = Policy.load(folder, laid.spec.bases[0])
-    memory = SimpleNamespace(used=set())  # of a pool: what was trained on
-    memory.used_with = lambda groups: memory.used | {name(group) for group in groups if group.external}
-    learner = Learner(policy, train_config(setting), tmp_path, memory, f"{setting.seed}/{me}")  # type: ignore[arg-type]
+    learner = Learner(policy, train_config(setting), tmp_path, f"{setting.seed}/{me}")
     learner.resume()
     trained_on = 0
     with TaskWorker() as worker:
@@ -97,7 +89,6 @@ def test_a_node_of_the_swarm_is_a_node_of_sapo_run_number_for_number(laid: Groun
                     audit = Audit(seen.facts, laid.spec, seen.blocks, worker, lambda _: policy.tokenizer)
                     assert usable(check_batch(audit), policy_check=False)
                     offered += training_groups(audit, policy, external=True)
-            offered = [group for group in offered if name(group) not in memory.used]
             (played,) = [each for each in swarm.play(round_) if each.node == me]
 
             digest = learner.published.digest
@@ -215,8 +206,9 @@ def test_ten_rounds_give_every_column(laid: Ground, tmp_path: Path):
 # --- what is shared --------------------------------------------------------------------------------------------------
 
 
-def test_the_pool_holds_other_nodes_groups_of_the_ages_on_offer_once(laid: Ground):
-    swarm = swarm_of(replace(SMALL, ages=(1, 2), external_groups=1), laid)
+@pytest.mark.parametrize("once", [False, True])
+def test_the_pool_holds_other_nodes_groups_of_the_ages_on_offer(laid: Ground, once: bool):
+    swarm = swarm_of(replace(SMALL, ages=(1, 2), external_groups=1, once=once), laid)
     for round_ in range(4):
         swarm.play(round_)
     for member in swarm.members:
@@ -224,6 +216,7 @@ def test_the_pool_holds_other_nodes_groups_of_the_ages_on_offer_once(laid: Groun
         assert {group.round for group in pool} == {2, 3}
         assert member.address not in {group.node for group in pool}
         assert all(group.external for group in pool)
+        assert bool(member.used) == once
         assert not {(group.index, group.slot) for group in pool} & member.used
         assert len(pool) + sum(index >= 6 for index, _ in member.used) == 2 * 2 * SMALL.own_groups
     assert max(swarm.batches) - min(swarm.batches) == 2, "older batches are forgotten"

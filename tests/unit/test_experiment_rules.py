@@ -14,8 +14,8 @@ from sapo_experiment.commands import _parser as swarm_parser
 from sapo_client.cli import _parser
 from sapo_client.config import SapoSettings
 from sapo_client.pocket import EOS_ID
-from sapo_client.policy import Policy
-from sapo_client.sapo import (
+from sapo_client.training.policy import Policy
+from sapo_client.training.sapo import (
     External,
     Group,
     Sample,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from sapo_client.generation import Decoding, TorchEngine
-from sapo_client.loss import token_log_probs
+from sapo_client.generation.torch_engine import Decoding, TorchEngine
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.policy import Policy
+from sapo_client.training.loss import token_log_probs
+from sapo_client.training.policy import Policy
 from sapo_verifier import intervals
 from sapo_verifier.model.forward import Passage, completion_states, head
 from sapo_verifier.model.positions import policy_intervals

@@ -14,9 +14,9 @@ from hostile.names import ATTACKS
 from hostile.node import HostileNode
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, World, world
 from sapo_client.node import Node
-from sapo_client.policy import Policy, Published
-from sapo_client.publish import Batch, Dealt, make_batch
-from sapo_client.voting import Voting
+from sapo_client.sharing.publish import Batch, Dealt, make_batch
+from sapo_client.training.policy import Policy, Published
+from sapo_client.voting.voting import Voting
 from sapo_verifier import protocol
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.hub import model_folder
+from sapo_client.training.hub import model_folder
 from sapo_verifier.errors import SapoError
 from swarm import sapo
 

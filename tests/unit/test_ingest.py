@@ -23,10 +23,10 @@ from batches import (
     tokens_of,
     write_tokenizer,
 )
-from sapo_client.auditing import usable
-from sapo_client.ingest import training_groups
-from sapo_client.sapo import has_advantage
-from sapo_client.tokenization import Encoder
+from sapo_client.sharing.auditing import usable
+from sapo_client.training.ingest import training_groups
+from sapo_client.training.sapo import has_advantage
+from sapo_client.training.tokenization import Encoder
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import check_batch
 from sapo_verifier.evidence import Outcome

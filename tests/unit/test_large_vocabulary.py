@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.bench_meter import Meter
-from sapo_client.bench_work import Bench
-from sapo_client.sapo import TrainConfig
+from sapo_client.bench.meter import Meter
+from sapo_client.bench.work import Bench
+from sapo_client.training.sapo import TrainConfig
 from sapo_verifier.networks import pocket_spec
 from tiny_policy import tiny_folder, tiny_policy
 

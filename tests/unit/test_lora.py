@@ -6,13 +6,13 @@ import pytest
 import safetensors.torch
 import torch
 
-from sapo_client.checkpoint import latest_checkpoint, save_checkpoint
-from sapo_client.committed import committed_weights
-from sapo_client.lora import LoraOptions
-from sapo_client.loss import token_log_probs
-from sapo_client.memory import MemoryOptions
-from sapo_client.policy import Policy, PolicyError, PolicyOptions, save_policy
-from sapo_client.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
+from sapo_client.sharing.committed import committed_weights
+from sapo_client.training.checkpoint import latest_checkpoint, save_checkpoint
+from sapo_client.training.lora import LoraOptions
+from sapo_client.training.loss import token_log_probs
+from sapo_client.training.memory import MemoryOptions
+from sapo_client.training.policy import Policy, PolicyError, PolicyOptions, save_policy
+from sapo_client.training.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.base import load_base
 from sapo_verifier.model.forward import Passage

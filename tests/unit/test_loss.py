@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sapo_client.loss import LossInputs, LossOutputs, grpo_loss, token_log_probs
 from sapo_client.pocket import EOS_ID, VOCAB
+from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss, token_log_probs
 from sapo_verifier.model import forward
 from sapo_verifier.model.forward import Passage
 from tiny_policy import tiny_policy

@@ -15,7 +15,7 @@ from tokenizers.processors import TemplateProcessing
 from answering import chat_base as answering_base
 from answering import chat_folder, compact_folder
 from anvil import ROOT
-from sapo_client.policy import Policy
+from sapo_client.training.policy import Policy
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import SapoError
 from sapo_verifier.networks import (

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from sapo_client.loss import token_log_probs
 from sapo_client.pocket import (
     BROKEN,
     EOS_ID,
@@ -17,7 +16,8 @@ from sapo_client.pocket import (
     make_items,
     make_tokenizer,
 )
-from sapo_client.policy import Policy
+from sapo_client.training.loss import token_log_probs
+from sapo_client.training.policy import Policy
 from sapo_verifier.bases import digest_of_folder
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.spec import BaseRule

@@ -8,8 +8,8 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.policy import Policy, PolicyError, save_policy
-from sapo_client.tokenization import Encoder
+from sapo_client.training.policy import Policy, PolicyError, save_policy
+from sapo_client.training.tokenization import Encoder
 from sapo_verifier.bases import Tokenizer as BaseTokenizer
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.cid import block_digest

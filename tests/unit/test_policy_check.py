@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from policy_batches import Made, World, declared, first_place, made_by, spec_of, world
-from sapo_client.auditing import usable
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.policy import Policy
+from sapo_client.sharing.auditing import usable
+from sapo_client.training.policy import Policy
 from sapo_verifier.bases import Bases
 from sapo_verifier.checks import check_batch
 from sapo_verifier.evidence import Outcome

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from policy_batches import Made, World, declared, made_by, world
-from sapo_client.auditing import KEEP_ROUNDS, Auditor
-from sapo_client.pins import PinBook
 from sapo_client.pocket import EOS_ID
-from sapo_client.policy import Policy
 from sapo_client.report import RoundReport
+from sapo_client.sharing.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.sharing.pins import PinBook
+from sapo_client.training.policy import Policy
 from sapo_verifier import evidence
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import check_batch

@@ -1,10 +1,10 @@
 """A batch is fetched and checked once, whoever asks; one that was away is looked for again where that matters."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sapo_client.pool import Pool
 from sapo_client.report import RoundReport
+from sapo_client.sharing.pool import Pool
 from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.evidence import Outcome, Status
 
@@ -67,3 +67,12 @@ def test_only_what_was_void_is_looked_at_again_and_only_where_asked() -> None:
     assert statuses(pool, *batches, again=True) == ["pass", "fail", "unknown", "pass"]
     assert statuses(pool, *batches, again=True) == ["pass", "fail", "unknown", "pass"]
     assert auditor.audited == [1]
+
+
+def test_what_can_be_learned_from_is_offered_as_long_as_it_is_asked_for() -> None:
+    """Also in a later round, after it was trained on: rare right answers are worth more than one step."""
+    pool, _ = made()
+    statuses(pool, batch(1), batch(2))
+    group: Any = object()
+    pool._seen[(1, bytes(32))] = replace(pool._seen[(1, bytes(32))], groups=[group])
+    assert pool.offer([batch(1), batch(2)]) == pool.offer([batch(2), batch(1)]) == [group]

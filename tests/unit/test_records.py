@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sapo_client import records as records_module
+from sapo_client.generation import records as records_module
+from sapo_client.generation.records import RecordError, hold, make_records
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.policy import Policy
-from sapo_client.records import RecordError, hold, make_records
+from sapo_client.training.policy import Policy
 from sapo_verifier.intervals import FULL, VOID_TOLERANCE, WIDEN_TOLERANCE
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.model.positions import Position, policy_intervals

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sapo_client.loss import token_log_probs
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.policy import Policy
-from sapo_client.sapo import (
+from sapo_client.training.loss import token_log_probs
+from sapo_client.training.policy import Policy
+from sapo_client.training.sapo import (
     GradientError,
     Group,
     Sample,

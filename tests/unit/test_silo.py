@@ -2,11 +2,12 @@
 
 import pytest
 
-from sapo_client import publish, silo
-from sapo_client.checkpoint import latest_checkpoint
-from sapo_client.policy import Policy
 from sapo_client.report import RoundReport, read_rounds
-from sapo_client.sapo import TrainConfig
+from sapo_client.sharing import publish
+from sapo_client.training import silo
+from sapo_client.training.checkpoint import latest_checkpoint
+from sapo_client.training.policy import Policy
+from sapo_client.training.sapo import TrainConfig
 from sapo_verifier.networks import pocket_spec
 from tiny_policy import tiny_folder
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.ballots import Ballot, BallotBox, Deal
+from sapo_client.chain.outbox_store import OutboxError, OutboxStore
 from sapo_client.database import DatabaseBrokenError
-from sapo_client.outbox_store import OutboxError, OutboxStore
-from sapo_client.pins import PinBook
 from sapo_client.report import RoundReport, StatusFile, read_rounds, read_status
+from sapo_client.sharing.pins import PinBook
+from sapo_client.voting.ballots import Ballot, BallotBox, Deal
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.cid import block_digest
 from sapo_verifier.ipfs.blockstore import BlockRepo
@@ -28,9 +28,9 @@ ROWS = 60  # of each journal: several pages
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from sapo_client.ballots import Ballot, BallotBox, Deal
-from sapo_client.outbox_store import OutboxStore
-from sapo_client.pins import PinBook
+from sapo_client.voting.ballots import Ballot, BallotBox, Deal
+from sapo_client.chain.outbox_store import OutboxStore
+from sapo_client.sharing.pins import PinBook
 from sapo_verifier.chain.contracts import Call
 folder = Path(sys.argv[1])
 outbox, pins, ballots = OutboxStore(folder / "outbox", "me"), PinBook(folder / "pins"), BallotBox(folder / "ballots")

@@ -11,14 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sapo_client import engines, vllm_engine
 from sapo_client.config import GenerationSettings
-from sapo_client.engines import make_engine, vllm_python
-from sapo_client.generation import TorchEngine
-from sapo_client.lora import LoraOptions
-from sapo_client.memory import MemoryOptions
-from sapo_client.policy import Policy, PolicyOptions
-from sapo_client.vllm_engine import RESTARTS, EngineError, VllmEngine, VllmOptions
+from sapo_client.generation import engines, vllm_engine
+from sapo_client.generation.engines import make_engine, vllm_python
+from sapo_client.generation.torch_engine import TorchEngine
+from sapo_client.generation.vllm_engine import RESTARTS, EngineError, VllmEngine, VllmOptions
+from sapo_client.training.lora import LoraOptions
+from sapo_client.training.memory import MemoryOptions
+from sapo_client.training.policy import Policy, PolicyOptions
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.networks import pocket_spec
@@ -172,7 +172,7 @@ def test_a_process_ends_with_the_node(engine: Made, tmp_path: Path) -> None:
     (tmp_path / "behaviour").write_text("well")
     script = (
         "import os, sys; from pathlib import Path; sys.path.append(sys.argv[2])\n"
-        "from tiny_policy import tiny_policy; from sapo_client.vllm_engine import *\n"
+        "from tiny_policy import tiny_policy; from sapo_client.generation.vllm_engine import *\n"
         "folder = Path(sys.argv[1]); options = VllmOptions(python=folder / 'python', longest=64)\n"
         "engine = VllmEngine(tiny_policy(folder / 'tiny'), options, max_new_tokens=4, scratch=folder)\n"
         "engine.start(); print(engine.pid, flush=True); os.kill(os.getpid(), 9)"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sapo_client.penalties import has_wrong_verdicts
-from sapo_client.voting import report
+from sapo_client.voting.penalties import has_wrong_verdicts
+from sapo_client.voting.voting import report
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.chain.audits import BatchOutcome, BatchState, Votes
 from sapo_verifier.checks import CHECKS, Verdict, verdict

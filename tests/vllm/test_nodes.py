@@ -11,11 +11,11 @@ import torch
 
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, Made, World
 from sapo_client.config import GenerationSettings
-from sapo_client.engines import make_engine
-from sapo_client.policy import Policy
-from sapo_client.publish import Dealt, check_own, make_batch
+from sapo_client.generation.engines import make_engine
+from sapo_client.generation.vllm_engine import EngineError, VllmEngine
 from sapo_client.report import read_rounds
-from sapo_client.vllm_engine import EngineError, VllmEngine
+from sapo_client.sharing.publish import Dealt, check_own, make_batch
+from sapo_client.training.policy import Policy
 from sapo_verifier import protocol
 from sapo_verifier.bases import Bases
 from sapo_verifier.cid import block_digest

@@ -1,0 +1,1 @@
+"""`sapo bench`: what this machine can do, without chain and IPFS."""

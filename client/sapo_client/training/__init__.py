@@ -1,0 +1,1 @@
+"""What a node learns and how: the algorithm and its loss, the policy with its adapters, checkpoints."""

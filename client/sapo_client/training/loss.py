@@ -1,0 +1,101 @@
+"""The GRPO loss over a flat list of tokens, and the log-probabilities that it needs.
+
+Tokens of all completions of a step lie one after the other: no padding, so no mask that could be wrong. The loss is a
+sum over tokens divided by the number of tokens of the whole step, so how it is cut into micro-batches changes nothing.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from sapo_client.training.memory import MemoryOptions, frugal
+from sapo_verifier.model.forward import Passage, completion_states, head, row_chunks
+
+PLAIN = MemoryOptions()
+# Log-probability from which on records and trainer are compared. An interval may have been widened by 1e-5: for a token
+# that is rarer than this one, its width would say more of that than of the policy.
+LIKELY = math.log(1e-3)
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """All (N,): one entry per completion token, the end-of-sequence token included.
+
+    log_probs: under the weights being trained, with gradient. old_log_probs: under the weights at the start of the
+    update. behaviour: under the weights that sampled, or NaN where nobody knows. advantages: the completion's.
+    external: whether the token is another node's.
+    """
+
+    log_probs: Tensor
+    old_log_probs: Tensor
+    behaviour: Tensor
+    advantages: Tensor
+    external: Tensor
+
+
+@dataclass(frozen=True)
+class LossOutputs:
+    """loss: to be minimised, a sum over tokens / step_tokens. The rest are sums over tokens, not averages."""
+
+    loss: Tensor
+    clipped: float  # tokens whose gradient the clip takes away
+    weights: float  # importance weights of weighted tokens
+    weighted: int  # external tokens with a known behaviour
+    drift: float  # old − behaviour over weighted tokens, nats
+    own_mismatch: float  # an estimate of KL(behaviour ‖ trainer) over own tokens whose behaviour is LIKELY, nats
+    own_known: int  # those tokens
+
+
+def grpo_loss(
+    inputs: LossInputs, *, clip_low: float, clip_high: float, truncate: bool, step_tokens: int
+) -> LossOutputs:
+    """−min(r·A, clip(r, 1 − clip_low, 1 + clip_high)·A) · w, token by token, with r = exp(log_prob − old).
+
+    w = min(1, exp(old − behaviour)), without gradient, for external tokens of known behaviour if `truncate`; else 1.
+    """
+    ratio = torch.exp(inputs.log_probs - inputs.old_log_probs.detach())
+    plain = ratio * inputs.advantages
+    bounded = ratio.clamp(1 - clip_low, 1 + clip_high) * inputs.advantages
+    difference = (inputs.old_log_probs - inputs.behaviour).detach()
+    known = ~torch.isnan(inputs.behaviour)
+    weighted = known & inputs.external
+    own = ~inputs.external & (inputs.behaviour >= LIKELY)  # never true for NaN
+    weights = torch.where(weighted & truncate, difference.exp().clamp(max=1), 1.0)
+    # k3 of Schulman's "Approximating KL divergence": never negative, small variance.
+    own_difference = difference[own].double()
+    mismatch = torch.expm1(own_difference) - own_difference
+    return LossOutputs(
+        loss=-(torch.minimum(plain, bounded) * weights).sum() / step_tokens,
+        clipped=float((bounded < plain).sum()),
+        weights=float(weights[weighted].sum()),
+        weighted=int(weighted.sum()),
+        drift=float(difference[weighted].sum()),
+        own_mismatch=float(mismatch.sum()),
+        own_known=int(own.sum()),
+    )
+
+
+def token_log_probs(model: Any, passages: Sequence[Passage], vocab: int, *, memory: MemoryOptions = PLAIN) -> Tensor:
+    """(Σ completion lengths,) float32: log p of each completion token among ids below `vocab`, at temperature 1.
+
+    Logits of a large vocabulary are made chunk by chunk, and made again in the backward pass instead of being kept.
+    memory: of the pass up to the output layer.
+    """
+    with frugal(model, memory):
+        states = completion_states(model, passages)
+    states = states.float()
+    tokens = torch.tensor([token for passage in passages for token in passage.completion], device=states.device)
+    chunks = list(row_chunks(len(tokens), vocab))
+
+    def chunk_log_probs(rows: Tensor, targets: Tensor) -> Tensor:
+        logits = head(model, rows)[:, :vocab]
+        return logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - torch.logsumexp(logits, dim=-1)
+
+    if len(chunks) == 1 or not torch.is_grad_enabled():
+        return torch.cat([chunk_log_probs(states[rows], tokens[rows]) for rows in chunks])
+    return torch.cat([checkpoint(chunk_log_probs, states[rows], tokens[rows], use_reentrant=False) for rows in chunks])

@@ -1,0 +1,305 @@
+"""SAPO (arXiv 2509.08721), from top to bottom: what a node trains on, and one update of its policy.
+
+    own groups ──────────────┐
+                             ├─ build_training_set ── train_step ── the next checkpoint
+    other nodes' groups ─────┘   I own, J external     GRPO
+
+Own and external groups go through the same code. What differs: an external token was sampled by another policy, so its
+gradient is weighted by min(1, p_mine / p_theirs), with p_theirs from the published interval.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from sapo_client.training.heap import give_back
+from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss
+from sapo_client.training.policy import Policy
+from sapo_client.training.rules import DEFAULT_EXTERNAL, External
+from sapo_verifier.errors import SapoError
+from sapo_verifier.model.forward import Passage
+
+
+class GradientError(SapoError):
+    """An update that would destroy the policy; the weights are as they were."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a node learns.
+
+    external: `truncated` weights external tokens by min(1, p_mine / p_theirs); `drop-negatives` drops all external
+    completions with a negative advantage; `truncated-drop-negatives` does both; `clipped` is PPO's ratio and clip
+    against p_theirs; `as-own` treats external completions as own ones (the paper; it drifts). Where p_theirs is unknown
+    (another tokenizer), `truncated` and `clipped` drop external completions with a negative advantage.
+    """
+
+    own_groups: int = 4  # I
+    external_groups: int = 4  # J
+    external: External = DEFAULT_EXTERNAL
+    staleness: int = 4  # rounds; older external groups are not used
+    learning_rate: float = 1e-4  # for the pocket policy; a larger one moves it further in a round than samples can tell
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    max_grad_norm: float = 1.0
+    epochs: int = 1  # optimizer steps over the same training set
+    micro_batch_tokens: int = 8192  # padded tokens in one forward pass: what bounds memory
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One completion to learn from.
+
+    ids end with the end-of-sequence token only if the completion did. behaviour: log-probabilities in nats of the
+    policy that sampled, one per id, from the records' intervals; None if these ids have none (another tokenizer).
+    """
+
+    prompt_ids: Sequence[int]
+    ids: Sequence[int]
+    behaviour: Sequence[float] | None
+    reward: float
+    ends_with_eos: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """One task with its completions, as this node trains on it: own tokenizer, own recomputed rewards."""
+
+    samples: Sequence[Sample]
+    round: int
+    index: int | None  # the batch's position on chain; None for what was never published
+    slot: int
+    node: str  # the owner's address
+    external: bool
+    same_tokenizer: bool
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the groups on offer."""
+
+    own_used: int
+    own_without_advantage: int
+    own_missing: int  # I − own_used
+    external_used: int
+    external_without_advantage: int
+    external_stale: int
+    external_missing: int  # J − external_used
+
+
+@dataclass(frozen=True)
+class StepStats:
+    """One update, in numbers. Averages over no tokens are 0."""
+
+    groups: int
+    samples: int
+    samples_dropped: int  # external ones with a negative advantage
+    samples_too_long: int  # another tokenizer's text that does not fit the base's context
+    tokens: int
+    loss: float
+    grad_norm: float  # before clipping
+    clip_share: float  # of tokens, over all epochs
+    external_tokens: int  # with a known behaviour, over all epochs
+    mean_weight: float  # of those
+    drift: float  # own − behaviour log-probability on those, nats per token
+    mismatch_kl: float  # records against trainer on own tokens (see loss.LIKELY), nats per token; should be below 1e-4
+
+
+def advantages(rewards: Sequence[float]) -> list[float] | None:
+    """Rewards less their mean, over their standard deviation; None if all are equal, as nothing can be learned then."""
+    mean = sum(rewards) / len(rewards)
+    deviation = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards))
+    if max(rewards) == min(rewards):
+        return None
+    return [(reward - mean) / deviation for reward in rewards]
+
+
+def has_advantage(group: Group) -> bool:
+    return len({sample.reward for sample in group.samples}) > 1
+
+
+def build_training_set(
+    own: Sequence[Group],
+    pool: Sequence[Group],
+    config: TrainConfig,
+    *,
+    round_: int,
+    rng: random.Random,
+    weigh: Callable[[Group], float] | None = None,
+) -> tuple[list[Group], Counts]:
+    """I own groups and J of the pool's, all with an advantage.
+
+    The paper's sampler: external groups without advantage are dropped first, then J are drawn without replacement,
+    uniformly unless `weigh` gives them positive weights. Where groups are missing, the set is smaller; the counts say
+    by how much.
+    """
+    own_useful = [group for group in own if has_advantage(group)]
+    own_used = own_useful[: config.own_groups]
+    fresh = [group for group in pool if group.round >= round_ - config.staleness]
+    useful = [group for group in fresh if has_advantage(group)]
+    external_used = draw(useful, config.external_groups, rng, weigh)
+    return [*own_used, *external_used], Counts(
+        own_used=len(own_used),
+        own_without_advantage=len(own) - len(own_useful),
+        own_missing=config.own_groups - len(own_used),
+        external_used=len(external_used),
+        external_without_advantage=len(fresh) - len(useful),
+        external_stale=len(pool) - len(fresh),
+        external_missing=config.external_groups - len(external_used),
+    )
+
+
+def draw(
+    groups: Sequence[Group], count: int, rng: random.Random, weigh: Callable[[Group], float] | None = None
+) -> list[Group]:
+    """At most `count` groups without replacement, uniformly or by weight (Efraimidis and Spirakis 2006)."""
+    if weigh is None:
+        return rng.sample(groups, min(count, len(groups)))
+    keys = [(rng.random() ** (1 / weigh(group)), i) for i, group in enumerate(groups)]
+    return [groups[i] for _, i in sorted(keys, reverse=True)[:count]]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A sample with what its group gives it."""
+
+    sample: Sample
+    advantage: float
+    external: bool
+
+    @property
+    def passage(self) -> Passage:
+        return Passage(self.sample.prompt_ids, self.sample.ids)
+
+    @property
+    def behaviour(self) -> Sequence[float]:
+        return self.sample.behaviour or [math.nan] * len(self.sample.ids)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The samples that are trained on, and how many of the others there were."""
+
+    trained: list[Trained]
+    dropped: int
+    too_long: int
+
+
+def select_samples(groups: Sequence[Group], external: External, context: int) -> Selection:
+    """Samples of groups with an advantage that fit the context, less external ones that must not push down."""
+    selected: list[Trained] = []
+    dropped = too_long = 0
+    for group in groups:
+        values = advantages([sample.reward for sample in group.samples])
+        if values is None:
+            continue
+        for sample, advantage in zip(group.samples, values, strict=True):
+            if group.external and advantage < 0 and drops_negatives(external, sample):
+                dropped += 1
+            elif len(sample.prompt_ids) + len(sample.ids) > context:
+                too_long += 1
+            elif sample.ids:
+                selected.append(Trained(sample, advantage, group.external))
+    return Selection(selected, dropped, too_long)
+
+
+def drops_negatives(external: External, sample: Sample) -> bool:
+    """Whether the rule leaves out this external completion where its advantage is negative."""
+    if external in ("truncated", "clipped"):
+        return sample.behaviour is None  # nothing can bound how far it is pushed down
+    return external in ("drop-negatives", "truncated-drop-negatives")
+
+
+def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
+    """Adam without weight decay: decay would pull a policy away from its base where no reward asks for it."""
+    return torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+
+
+def train_step(
+    policy: Policy, optimizer: torch.optim.Optimizer, groups: Sequence[Group], config: TrainConfig
+) -> StepStats:
+    """One GRPO update over the training set; without any advantage in it, the policy stays as it is.
+
+    Every token of every selected completion counts the same, whichever micro-batch it falls into.
+    """
+    selection = select_samples(groups, config.external, policy.base.context)
+    trained = selection.trained
+    batches = policy.batches([t.passage for t in trained], config.micro_batch_tokens)
+    step_tokens = sum(len(t.sample.ids) for t in trained)
+    old: list[torch.Tensor] = []
+    outputs: list[LossOutputs] = []
+    grad_norm = drift = 0.0
+    for _ in range(config.epochs if trained else 0):
+        optimizer.zero_grad(set_to_none=True)
+        for i, batch in enumerate(batches):
+            part = [trained[position] for position in batch]
+            log_probs = policy.log_probs([t.passage for t in part])
+            if len(old) == i:  # the first epoch: its weights are those at the start of the update
+                old.append(log_probs.detach())
+            inputs = loss_inputs(part, log_probs, old[i])
+            output = grpo_loss(
+                against_behaviour(inputs) if config.external == "clipped" else inputs,
+                clip_low=config.clip_low,
+                clip_high=config.clip_high,
+                truncate=config.external in ("truncated", "truncated-drop-negatives"),
+                step_tokens=step_tokens,
+            )
+            output.loss.backward()  # type: ignore[no-untyped-call]
+            outputs.append(output)
+            drift += total_drift(inputs)
+        grad_norm = float(torch.nn.utils.clip_grad_norm_(policy.parameters(), config.max_grad_norm))
+        if not math.isfinite(grad_norm):
+            raise GradientError("the gradient is not finite; lower learning_rate and resume from a checkpoint")
+        optimizer.step()
+        policy.untouched = False
+    optimizer.zero_grad(set_to_none=True)  # as large as the weights, and of no use until the next step
+    give_back()
+    return StepStats(
+        groups=len(groups),
+        samples=len(trained),
+        samples_dropped=selection.dropped,
+        samples_too_long=selection.too_long,
+        tokens=step_tokens,
+        loss=sum(output.loss.item() for output in outputs),
+        grad_norm=grad_norm,
+        clip_share=ratio(sum(output.clipped for output in outputs), step_tokens * config.epochs),
+        external_tokens=sum(output.weighted for output in outputs),
+        mean_weight=ratio(sum(output.weights for output in outputs), sum(output.weighted for output in outputs)),
+        drift=ratio(drift, sum(output.weighted for output in outputs)),
+        mismatch_kl=ratio(sum(output.own_mismatch for output in outputs), sum(o.own_known for o in outputs)),
+    )
+
+
+def loss_inputs(part: Sequence[Trained], log_probs: torch.Tensor, old: torch.Tensor) -> LossInputs:
+    """Flat tensors for a micro-batch, in the order of `token_log_probs`."""
+
+    def flat(values: list[float]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=log_probs.device)
+
+    lengths = [len(t.sample.ids) for t in part]
+    return LossInputs(
+        log_probs=log_probs,
+        old_log_probs=old,
+        behaviour=flat([value for t in part for value in t.behaviour]),
+        advantages=flat([t.advantage for t, n in zip(part, lengths, strict=True) for _ in range(n)]),
+        external=flat([float(t.external) for t, n in zip(part, lengths, strict=True) for _ in range(n)]).bool(),
+    )
+
+
+def against_behaviour(inputs: LossInputs) -> LossInputs:
+    """External tokens of known behaviour measured, and clipped, against the policy that sampled them."""
+    known = inputs.external & ~torch.isnan(inputs.behaviour)
+    return replace(inputs, old_log_probs=torch.where(known, inputs.behaviour, inputs.old_log_probs))
+
+
+def total_drift(inputs: LossInputs) -> float:
+    """Σ old − behaviour over external tokens of known behaviour, nats."""
+    known = inputs.external & ~torch.isnan(inputs.behaviour)
+    return float((inputs.old_log_probs - inputs.behaviour)[known].sum())
+
+
+def ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,1 @@
+"""Verdicts about other nodes' batches, what they cost and what they earn."""
