@@ -2,11 +2,13 @@
 
 import argparse
 import logging
+import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from sapo_client.bench import command as bench
+from sapo_client.disk import disk_failure
 from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
 from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError
@@ -16,7 +18,7 @@ POLICY_HELP = "the model to train: a folder, or a name on the Hugging Face hub, 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 done, 1 a SapoError (in words), 2 wrong usage."""
+    """Exit status: 0 done, 1 a SapoError or a full disk (in words), 2 wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["ipfs"]:
         from sapo_verifier.ipfs.daemon import main as ipfs
@@ -27,8 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(options.command(options))
     except SapoError as error:
-        print(f"sapo: {error}", file=sys.stderr)
-        return 1
+        words = str(error)
+    except (OSError, sqlite3.Error) as error:
+        found = disk_failure(error)
+        if found is None:
+            raise
+        words = found
+    print(f"sapo: {words}", file=sys.stderr)
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:

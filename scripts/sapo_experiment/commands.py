@@ -122,7 +122,7 @@ def _all(name: str, settings: "Mapping[str, Setting]", options: argparse.Namespa
     results.write_csv(table, options.out / f"{name}.csv")
     results.write_csv(results.curves(found), options.out / f"{name}-curves.csv")
     plot.draw(name, options.out)
-    print(results.markdown(table))
+    print(results.markdown(table, brief=name not in ("table", "quick")))
     print(f"wrote {name}.csv, {name}-curves.csv and {name}*.png in {options.out}")
     return 0
 

@@ -24,6 +24,9 @@ COLUMNS = (
 )
 
 
+BRIEF = ("reward", "held_out", "advantage_groups", "drift", "training_reward")
+
+
 def row_of(name: str, result: Result) -> Row:
     """One run in one row. reward: Σ over nodes and rounds of the mean reward of a node's own fresh completions."""
     setting = Setting.from_json(result["setting"])
@@ -113,14 +116,18 @@ def by_configuration(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def markdown(rows: Sequence[Row], *, first: str = "configuration") -> str:
-    """A line per configuration: the mean over seeds, and the range below it where there is more than one."""
+def markdown(rows: Sequence[Row], *, first: str = "configuration", brief: bool = False) -> str:
+    """A line per configuration: the mean over seeds, and the range behind it where there is more than one.
+
+    brief: only what studies compare.
+    """
+    columns = [column for column in COLUMNS if not brief or column[0] in BRIEF]
     lines = [
-        f"| {first} | seeds | " + " | ".join(heading for _, heading, _ in COLUMNS) + " |",
-        "|---|---|" + "---|" * len(COLUMNS),
+        f"| {first} | seeds | " + " | ".join(heading for _, heading, _ in columns) + " |",
+        "|---|---|" + "---|" * len(columns),
     ]
     for name, of in by_configuration(rows).items():
-        cells = [_mean_and_range([row[field] for row in of], shape) for field, _, shape in COLUMNS]
+        cells = [_mean_and_range([row[field] for row in of], shape) for field, _, shape in columns]
         lines.append(f"| {name} | {len(of)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -67,6 +67,7 @@ def _draws() -> dict[str, Setting]:
         "4/4, each once, by weakness": replace(once, draw="weakest"),
         "4/4, each once, filled up": replace(once, draw="fill"),
         "8/0": ALONE,
+        "12/0": replace(ALONE, own_groups=12),
         "8/0 of 32 generated": replace(ALONE, generate=32),
     }
 

@@ -269,3 +269,17 @@ def _python(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=60, stdin=subprocess.DEVNULL
     )
+
+
+def test_a_disk_that_is_full_is_said_in_words(deployment: Path, password: Path, tmp_path: Path) -> None:
+    """No file may grow here: what the system says then is what a quota says."""
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)); "
+        "from sapo_client.cli import main; sys.exit(main())"
+    )
+    words = ["init", "--home", str(tmp_path / "home"), "--deployment", str(deployment), "--policy", str(tmp_path)]
+    words += ["--endpoint", "/dns4/node.example.org/tcp/443/https", "--password-file", str(password), "--light-key"]
+    done = _python("-c", code, *words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("sapo: the disk took no more")
+    assert "make room" in done.stderr

@@ -1,0 +1,51 @@
+"""A full disk ends a command with words, wherever it is noticed; other errors are not taken for one."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sapo_client import cli
+from sapo_client.disk import disk_failure
+
+
+def test_sqlite_says_that_its_disk_is_full(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "small.sqlite")) as db:
+        db.execute("CREATE TABLE t (x)")
+        db.execute("PRAGMA max_page_count = 3")
+        with pytest.raises(sqlite3.OperationalError) as raised:
+            db.execute("INSERT INTO t VALUES (zeroblob(100000))")
+    words = disk_failure(raised.value)
+    assert words is not None
+    assert "make room" in words
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_the_system_says_that_its_disk_is_full() -> None:
+    with pytest.raises(OSError) as raised, open("/dev/full", "wb", buffering=0) as file:
+        file.write(b"x")
+    words = disk_failure(raised.value)
+    assert words is not None
+    assert "No space left" in words
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "gone"), ConnectionRefusedError(111, "no")])
+def test_other_errors_of_the_system_are_no_full_disk(error: OSError) -> None:
+    assert disk_failure(error) is None
+
+
+def test_a_wrong_statement_is_no_full_disk() -> None:
+    with closing(sqlite3.connect(":memory:")) as db, pytest.raises(sqlite3.OperationalError) as raised:
+        db.execute("SELECT x FROM nowhere")
+    assert disk_failure(raised.value) is None
+
+
+def test_an_error_that_is_not_the_disk_s_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> int:
+        raise ConnectionRefusedError(111, "no")
+
+    monkeypatch.setattr(cli, "_status", fail)
+    with pytest.raises(ConnectionRefusedError):
+        cli.main(["status"])
