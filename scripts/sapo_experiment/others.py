@@ -48,8 +48,8 @@ def _rename_tokens(folder: Path) -> None:
 
 
 def smaller(root: Path, base: Path, right_format: float = RIGHT_FORMAT) -> Path:
-    """A policy with less than a third of the weights and the same tokenizer, brought up like the first one: what it
-    reads of the others has intervals, and comes from policies that know more."""
+    """A policy with less than a third of the weights, brought up like the first one. It is another base, so to the
+    others' nodes its groups are text alone, as theirs are to its."""
     folder = root / ".cache" / f"{base.name}-smaller-{version('torch').partition('+')[0]}"
 
     def build(aside: Path) -> None:
@@ -69,7 +69,7 @@ def _bring_up(folder: Path, right_format: float) -> None:
     torch.set_num_threads(1)  # the same bytes on one kind of machine
     torch.manual_seed(SEED)
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    config.update(SMALL)
+    config.update({**SMALL, "head_dim": SMALL["hidden_size"] // config.num_attention_heads})
     model = AutoModelForCausalLM.from_config(config).eval()
     rng = random.Random(f"smaller/{SEED}")
     pupil = pocket.Pupil(model, pocket.make_tokenizer(), pocket.make_items(SEED, 2 * ITEMS), rng)

@@ -38,7 +38,7 @@ class StackedLlama:
         self.nodes = len(models)
         self.layers = config.num_hidden_layers
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.width = config.hidden_size // self.heads
+        self.width = config.head_dim
         self.epsilon = config.rms_norm_eps
         tensors = [{name: p.detach() for name, p in model.named_parameters()} for model in models]
         self._weights = {name: torch.stack([t[name] for t in tensors]) for name in tensors[0]}

@@ -82,12 +82,11 @@ def _sparsity() -> dict[str, Setting]:
 
 
 def _heterogeneous() -> dict[str, Setting]:
-    """Half of the nodes read the others' text with another tokenizer, and have no intervals for it; or half of the
-    policies are smaller, and know less."""
+    """Half of the nodes have another tokenizer, or half of the policies are smaller and know less. To nodes of another
+    base groups are text without intervals, and truncated weights are dropped negatives."""
     return {
         "8/0": ALONE,
         **{f"4/4 {rule}": shared(4, 4, rule) for rule in RULES},
-        # without intervals, truncated weights are dropped negatives
         **{f"4/4 {rule}, two tokenizers": replace(shared(4, 4, rule), other="tokenizer") for rule in RULES[::2]},
         "8/0, half smaller": replace(ALONE, other="smaller"),
         **{f"4/4 {rule}, half smaller": replace(shared(4, 4, rule), other="smaller") for rule in RULES},

@@ -10,7 +10,7 @@ import torch
 from sapo_experiment.bench import check
 from sapo_experiment.commands import STUDIES, main
 from sapo_experiment.configurations import QUICK, TABLE
-from sapo_experiment.others import other_tokenizer
+from sapo_experiment.others import other_tokenizer, smaller
 from sapo_experiment.plot import draw as plot
 from sapo_experiment.poison import arm
 from sapo_experiment.results import COLUMNS, Rows, curves, markdown, read_csv, row_of, write_csv
@@ -279,6 +279,28 @@ def test_a_node_with_another_tokenizer_learns_from_the_text(worker: RememberingW
         assert {group.node for group in pool} == {other.address}
         assert not any(group.same_tokenizer for group in pool)
         assert {sample.behaviour for group in pool for sample in group.samples} == {None}
+    assert swarm.rejected == {}
+
+
+def test_a_smaller_policy_learns_beside_a_larger_one(
+    worker: RememberingWorker, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Brought up in a moment here, so it knows nothing; but it is another base of the same network."""
+    for name, value in (("others.STEPS", 1), ("others.ITEMS", 20)):
+        monkeypatch.setattr(f"sapo_experiment.{name}", value)
+    monkeypatch.setattr("sapo_client.pocket.STEPS", 20)
+    (tmp_path / ".cache").mkdir()
+    laid = ground(worker, folder, smaller(tmp_path, folder))
+    swarm = swarm_of(replace(SMALL, nodes=4, other="smaller"), laid)
+    played = [swarm.play(round_) for round_ in range(2)]
+    sizes = [sum(p.numel() for p in member.policy.parameters()) for member in swarm.members]
+    assert sizes[0] == sizes[2] != sizes[1] == sizes[3]
+    assert {each.counts.external_stale for each in played[1]} == {0}
+    for i, member in enumerate(swarm.members):
+        pool = swarm.pool(member, 2)
+        same = {group.node for group in pool if group.same_tokenizer}
+        assert same == {swarm.members[(i + 2) % 4].address}, "intervals are of the own base only"
+        assert len({group.node for group in pool}) == 3
     assert swarm.rejected == {}
 
 
