@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from sapo_client.training.rules import DEFAULT_EXTERNAL, External
 
-Draw = Literal["uniform", "balanced", "weakest", "fill"]
+Draw = Literal["uniform", "balanced", "weakest", "closest", "fill"]
 Other = Literal["none", "tokenizer", "smaller"]
 Checks = Literal["off", "documents", "model"]
 Poison = Literal["none", "false-rewards", "solver"]

@@ -60,6 +60,7 @@ def _draws() -> dict[str, Setting]:
         "4/4": BEST,
         "4/4, of four rounds": replace(BEST, ages=four),
         "4/8": replace(BEST, external_groups=8),
+        "4/4, the closest": replace(BEST, draw="closest"),
         "4/4, each once": once,
         "4/4, each once, of four rounds": replace(once, ages=four),
         "4/8, each once": replace(once, external_groups=8),

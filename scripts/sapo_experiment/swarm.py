@@ -33,6 +33,7 @@ from sapo_verifier import protocol
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
 from sapo_verifier.evidence import Audit, Outcome, PolicyModel
+from sapo_verifier.model.forward import Passage
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker, deal
 
@@ -224,7 +225,7 @@ class Swarm:
         if self.setting.draw == "fill":  # as many external groups as own ones are missing
             have = min(config.own_groups, sum(map(has_advantage, own)))
             config = replace(config, external_groups=config.own_groups + config.external_groups - have)
-        weigh = self._weights(member, own)
+        weigh = self._weights(member, own, pool)
         groups, counts = build_training_set(own, pool, config, round_=round_, rng=rng, weigh=weigh)
         if self.setting.once:
             member.used |= {(group.index, group.slot) for group in groups if group.external and group.index is not None}
@@ -244,7 +245,7 @@ class Swarm:
             training_reward=sum(trained) / len(trained) if trained else None,
         )
 
-    def _weights(self, member: Member, own: Sequence[Group]) -> Callable[[Group], float] | None:
+    def _weights(self, member: Member, own: Sequence[Group], pool: Sequence[Group]) -> Callable[[Group], float] | None:
         """How a draw that is not uniform weighs an external group."""
         if self.setting.draw == "balanced":  # by the variance of its rewards
             return lambda group: _variance([sample.reward for sample in group.samples])
@@ -254,11 +255,24 @@ class Swarm:
                 before = member.skill.get(dataset, reward)
                 member.skill[dataset] = before + SKILL_RATE * (reward - before)
             return lambda group: 1.05 - member.skill.get(self._dataset(group), 0.0)
+        if self.setting.draw == "closest":  # by how little this node's probabilities differ from the producer's
+            distance = {(group.index, group.slot): _distance(member.policy, group) for group in pool}
+            return lambda group: 1 / (0.01 + distance[group.index, group.slot])
         return None
 
     def _dataset(self, group: Group) -> str:
         (audit,) = [b.audit for b in self.batches[group.round] if b.audit.facts.node == group.node]
         return audit.groups[group.slot].dataset
+
+
+@torch.no_grad()
+def _distance(policy: Policy, group: Group) -> float:
+    """Mean of |own − behaviour log-probability| over the group's tokens, nats; 1 where nobody knows the latter."""
+    if any(sample.behaviour is None for sample in group.samples):
+        return 1.0
+    own = policy.log_probs([Passage(sample.prompt_ids, sample.ids) for sample in group.samples])
+    behaviour = torch.tensor([value for sample in group.samples for value in sample.behaviour or ()])
+    return float((own - behaviour).abs().mean())
 
 
 def _mean(values: Sequence[float]) -> float:

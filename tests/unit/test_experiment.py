@@ -15,10 +15,10 @@ from sapo_experiment.plot import draw as plot
 from sapo_experiment.poison import arm
 from sapo_experiment.results import COLUMNS, Rows, curves, markdown, read_csv, row_of, write_csv
 from sapo_experiment.runner import Ground, run
-from sapo_experiment.setting import Setting
+from sapo_experiment.setting import Draw, Setting
 from sapo_experiment.stacked import generate_stacked, stackable
 from sapo_experiment.studies import study
-from sapo_experiment.swarm import Swarm, address, make_members, train_config
+from sapo_experiment.swarm import Swarm, _distance, address, make_members, train_config
 from sapo_experiment.tasks import RememberingWorker
 
 from experiments import TASKS, ground, taught_folder
@@ -220,6 +220,35 @@ def test_the_pool_holds_other_nodes_groups_of_the_ages_on_offer(laid: Ground, on
         assert not {(group.index, group.slot) for group in pool} & member.used
         assert len(pool) + sum(index >= 6 for index, _ in member.used) == 2 * 2 * SMALL.own_groups
     assert max(swarm.batches) - min(swarm.batches) == 2, "older batches are forgotten"
+
+
+def test_external_groups_are_drawn_by_what_the_setting_says(laid: Ground):
+    """Of a pool without one's own groups: by the variance of rewards, by how seldom one is right, by how far away the
+    producer's policy is."""
+    swarm = swarm_of(replace(SMALL, nodes=2, learning_rate=1e-2), laid)
+    for round_ in range(3):
+        swarm.play(round_)
+    member = swarm.members[0]
+    pool = swarm.pool(member, 3)
+    own = training_groups(swarm.batches[2][0].audit, member.policy, external=False)
+
+    def weights(draw: Draw) -> list[float]:
+        swarm.setting = replace(swarm.setting, draw=draw)
+        weigh = swarm._weights(member, own, pool)
+        assert weigh is not None
+        return [weigh(group) for group in pool]
+
+    rewards = [sum(s.reward for s in group.samples) / len(group.samples) for group in pool]
+    assert weights("balanced") == pytest.approx([mean * (1 - mean) for mean in rewards])
+    assert len(set(weights("weakest"))) <= len(TASKS)
+    assert all(0.05 <= weight <= 1.05 for weight in weights("weakest"))
+    assert len(set(weights("closest"))) > 1
+    assert _distance(swarm.members[1].policy, pool[-1]) > 0, "it was trained since"
+    untouched = swarm_of(replace(SMALL, nodes=2), laid)
+    untouched.play(0)
+    assert _distance(laid.policy(0, 0), untouched.pool(untouched.members[0], 1)[0]) < 1e-4
+    assert swarm.setting.draw == "closest"
+    swarm.play(3)
 
 
 def test_only_groups_with_an_advantage_are_trained_on(laid: Ground):
