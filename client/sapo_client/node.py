@@ -17,7 +17,7 @@ from sapo_client.chain.outbox import Outbox
 from sapo_client.chain.registration import why_silent
 from sapo_client.chain.settling import FINAL_AFTER, Settler
 from sapo_client.chain.turns import Turns
-from sapo_client.generation.torch_engine import Engine
+from sapo_client.generation.engine import Engine
 from sapo_client.report import RoundReport, StatusFile, read_rounds
 from sapo_client.sharing.auditing import KEEP_ROUNDS, Auditor
 from sapo_client.sharing.own_batch import OwnBatches

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapo_client import home as layout
 from sapo_client.config import Settings
-from sapo_client.generation.engines import check_engine
+from sapo_client.generation.factory import check_engine
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:

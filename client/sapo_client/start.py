@@ -16,7 +16,7 @@ from sapo_client import home as layout
 from sapo_client.chain.outbox import Outbox
 from sapo_client.chain.registration import ensure_registered
 from sapo_client.config import SapoSettings, Settings
-from sapo_client.generation.engines import make_engine
+from sapo_client.generation.factory import make_engine
 from sapo_client.node import Node, Parts
 from sapo_client.preflight import Ready
 from sapo_client.sharing.pins import PinBook

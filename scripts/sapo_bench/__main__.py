@@ -80,7 +80,7 @@ def main() -> int:
 
 def _install_vllm() -> None:
     from sapo_client.config import GenerationSettings
-    from sapo_client.generation.engines import check_engine
+    from sapo_client.generation.factory import check_engine
     from sapo_verifier.errors import SapoError
 
     try:

@@ -9,7 +9,7 @@ from sapo_client.bench.meter import Meter
 from sapo_client.bench.prompts import bench_spec
 from sapo_client.bench.work import TimedEngine
 from sapo_client.config import GenerationSettings
-from sapo_client.generation.engines import make_engine
+from sapo_client.generation.factory import make_engine
 from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Dealt, make_batch
 from sapo_client.training.policy import Policy
 from sapo_verifier import protocol

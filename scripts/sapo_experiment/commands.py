@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "experiments"
+PAGE = ROOT / "docs" / "experiments.md"
 STUDIES = (
     *("staleness", "heterogeneous", "specialists", "loss-of-peers", "poison"),
     *("external-groups", "draws", "sparsity", "learning-rate"),
@@ -76,7 +77,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _place(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("policy", "engine", "device", "lora_rank", "dtype")
+    names = ("policy", "engine", "device", "lora_rank", "dtype", "held_out")
     return {name: getattr(options, name) for name in names}
 
 
@@ -101,7 +102,7 @@ def _all(name: str, settings: "Mapping[str, Setting]", options: argparse.Namespa
     """Run what has no result yet, then write and print what there is."""
     from dataclasses import replace
 
-    from sapo_experiment import bench, plot, results
+    from sapo_experiment import bench, page, plot, results
 
     wanted = {
         (configuration, seed): replace(setting, seed=seed, rounds=options.rounds or setting.rounds)
@@ -122,8 +123,10 @@ def _all(name: str, settings: "Mapping[str, Setting]", options: argparse.Namespa
     results.write_csv(table, options.out / f"{name}.csv")
     results.write_csv(results.curves(found), options.out / f"{name}-curves.csv")
     plot.draw(name, options.out)
-    print(results.markdown(table, brief=name not in ("table", "quick")))
+    print(text := page.table_of(name, options.out))
     print(f"wrote {name}.csv, {name}-curves.csv and {name}*.png in {options.out}")
+    if options.out == DOCS and page.fill(PAGE, name, text):
+        print(f"wrote the table into {PAGE.name}")
     return 0
 
 
@@ -138,7 +141,8 @@ def _parser() -> argparse.ArgumentParser:
     _setting_options(run)
     compare = commands.add_parser("compare", help="alone against shared, as many rounds as fit into some minutes")
     compare.set_defaults(command=_compare)
-    compare.add_argument("--minutes", type=float, default=10, metavar="N", help="for both (%(default)s)")
+    words = "of rounds, half for each; the held-out tasks come on top (%(default)s)"
+    compare.add_argument("--minutes", type=float, default=10, metavar="N", help=words)
     compare.add_argument("--i", type=int, default=4, help="own and external groups; alone twice as many (%(default)s)")
     compare.add_argument("--nodes", type=int, default=4, metavar="N", help="(%(default)s)")
     compare.add_argument("--learning-rate", type=float, metavar="X", help="of Adam")
@@ -149,6 +153,9 @@ def _parser() -> argparse.ArgumentParser:
         real.add_argument("--device", default="cpu", help="of the policies, as torch names it (%(default)s)")
         real.add_argument("--lora-rank", type=int, default=0, metavar="N", help="0: train all weights (%(default)s)")
         dtypes = ("float32", "bfloat16")
+        tasks = 40 if real is run else 8  # a real model takes its time for them
+        words = "held-out tasks of each dataset (%(default)s)"
+        real.add_argument("--held-out", type=_positive, default=tasks, metavar="N", help=words)
         real.add_argument("--dtype", choices=dtypes, default="float32", help="of the trainer's passes (%(default)s)")
     run.add_argument("--out", type=Path, metavar="FILE", help="write a row per round as CSV")
     table = commands.add_parser("table", help="the paper's configurations, ours, and the controls")
@@ -189,6 +196,12 @@ def _setting_options(run: argparse.ArgumentParser) -> None:
     add("--specialists", "specialists", "datasets that each node knows (default: all)", type=int, metavar="N")
     add("--leave", "leave", "the round before which half of the nodes vanish", type=int, metavar="N")
     run.set_defaults(own_as_external=None, draw=None, other=None, once=None)  # for studies only
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
 
 
 def _numbers(text: str) -> list[int]:

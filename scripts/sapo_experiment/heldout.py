@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sapo_client.generation.torch_engine import Engine
+from sapo_client.generation.engine import Engine
 from sapo_client.sharing.publish import NOBODY
 from sapo_client.training.policy import Policy
 from sapo_client.training.tokenization import prompt_ids

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from sapo_client.config import GenerationSettings, PolicySettings
-from sapo_client.generation.engines import make_engine
+from sapo_client.generation.factory import make_engine
 from sapo_client.training.policy import Policy
 from sapo_experiment.heldout import HeldOut
 from sapo_experiment.poison import arm

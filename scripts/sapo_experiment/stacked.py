@@ -1,6 +1,6 @@
 """Generation for many Llamas of one shape at a time: their weights stacked, their products batched.
 
-An engine may be fast and slightly wrong (`sapo_client.generation.torch_engine.Engine`): what counts are the records,
+An engine may be fast and slightly wrong (`sapo_client.generation.engine.Engine`): what counts are the records,
 which the product makes with its own pass over each node's own model, repairing what differs.
 """
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from sapo_client.generation.torch_engine import Engine
+from sapo_client.generation.engine import Engine
 from sapo_client.sharing.auditing import usable
 from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Batch, Dealt, make_batch
 from sapo_client.training.ingest import training_groups

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sapo_client.bench.work import TimedEngine
 from sapo_client.config import GenerationSettings
-from sapo_client.generation.engines import vllm_python
+from sapo_client.generation.factory import vllm_python
 from sapo_client.generation.records import make_records
 from sapo_client.generation.vllm_engine import VllmEngine, VllmOptions
 from sapo_client.training.policy import Policy

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file
 
 from sapo_client.config import GenerationSettings
-from sapo_client.generation import engines, vllm_engine
-from sapo_client.generation.engines import make_engine, vllm_python
+from sapo_client.generation import factory, vllm_engine
+from sapo_client.generation.factory import make_engine, vllm_python
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.generation.vllm_engine import RESTARTS, EngineError, VllmEngine, VllmOptions
 from sapo_client.training.lora import LoraOptions
@@ -224,4 +224,4 @@ def test_a_folder_that_happens_to_be_called_vllm_is_no_vllm(tmp_path: Path, monk
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
     with pytest.raises(SapoError, match="vLLM is not here"):
-        engines.check_engine(GenerationSettings(engine="vllm"))
+        factory.check_engine(GenerationSettings(engine="vllm"))

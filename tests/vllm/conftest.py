@@ -10,7 +10,7 @@ import torch
 from forced_rows import CONTEXT, EOS, MAX_NEW_TOKENS
 from policy_batches import spec_of
 from sapo_client.config import GenerationSettings
-from sapo_client.generation.engines import vllm_python
+from sapo_client.generation.factory import vllm_python
 from sapo_client.generation.vllm_engine import VllmEngine, VllmOptions
 from sapo_client.training.policy import Policy
 from sapo_verifier.errors import SapoError

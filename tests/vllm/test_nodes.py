@@ -11,7 +11,7 @@ import torch
 
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, Made, World
 from sapo_client.config import GenerationSettings
-from sapo_client.generation.engines import make_engine
+from sapo_client.generation.factory import make_engine
 from sapo_client.generation.vllm_engine import EngineError, VllmEngine
 from sapo_client.report import read_rounds
 from sapo_client.sharing.publish import Dealt, check_own, make_batch

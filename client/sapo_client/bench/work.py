@@ -14,9 +14,9 @@ import torch
 
 from sapo_client.bench.meter import Meter, Taken
 from sapo_client.config import GenerationSettings
-from sapo_client.generation.engines import make_engine
+from sapo_client.generation.engine import Engine
+from sapo_client.generation.factory import make_engine
 from sapo_client.generation.records import RecordStats, make_records
-from sapo_client.generation.torch_engine import Engine
 from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Dealt
 from sapo_client.training.policy import Policy
 from sapo_client.training.sapo import Group, Sample, StepStats, TrainConfig, make_optimizer, train_step

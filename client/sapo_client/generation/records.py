@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sapo_client.generation.torch_engine import Engine
+from sapo_client.generation.engine import Engine
 from sapo_client.training.heap import give_back
 from sapo_verifier.errors import SapoError
 from sapo_verifier.intervals import WIDEN_TOLERANCE, miss

@@ -26,7 +26,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from sapo_client.generation.torch_engine import begin
+from sapo_client.generation.engine import begin
 from sapo_client.training.policy import Policy
 from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sapo_client.chain.outbox import Outbox
-from sapo_client.generation.torch_engine import Engine
+from sapo_client.generation.engine import Engine
 from sapo_client.report import RoundReport
 from sapo_client.sharing.committed import committed_weights
 from sapo_client.sharing.publish import Batch, Dealt, check_own, make_batch

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sapo_client.generation.engine import Engine
 from sapo_client.generation.records import RecordStats, make_records
-from sapo_client.generation.torch_engine import Engine
 from sapo_client.training.policy import Policy
 from sapo_client.training.tokenization import prompt_ids
 from sapo_verifier import protocol

@@ -11,8 +11,8 @@ import torch
 
 from sapo_client import home as layout
 from sapo_client.config import GenerationSettings, PolicySettings
-from sapo_client.generation.engines import check_engine, make_engine
-from sapo_client.generation.torch_engine import Engine
+from sapo_client.generation.engine import Engine
+from sapo_client.generation.factory import check_engine, make_engine
 from sapo_client.report import RoundReport, read_rounds
 from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Batch, Dealt, make_batch
 from sapo_client.training.checkpoint import latest_checkpoint, save_checkpoint

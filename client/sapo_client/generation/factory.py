@@ -12,7 +12,7 @@ from sapo_client.config import GenerationSettings
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:  # a wrong choice is told before torch takes its seconds
-    from sapo_client.generation.torch_engine import Engine
+    from sapo_client.generation.engine import Engine
     from sapo_client.training.policy import Policy
     from sapo_verifier.spec import Spec
 
