@@ -21,6 +21,7 @@ from sapo_devnet.pay import LEGEND as PAY_LEGEND
 from sapo_devnet.pay import failures, pay_table
 from sapo_devnet.policies import DevnetPolicy, devnet_spec, find_policies
 from sapo_devnet.processes import STARTED, Process, stop_all
+from sapo_devnet.reports import Reports
 from sapo_devnet.table import LEGEND, checked_share, round_line, table, third_means
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import coins
@@ -127,6 +128,7 @@ class Devnet:
         self._nodes: list[DevnetNode] = []
         self._policies: list[DevnetPolicy] = []
         self._clock: Clock
+        self._reports: Reports | None = None  # of honest voters, where there are others
         self._shown = -1
         self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
         self._kill = tuple(map(int, options.kill.split(":"))) if options.kill else None
@@ -170,6 +172,9 @@ class Devnet:
         for node in self._nodes:
             self._chain.fund(node.address)
             node.start()
+        if options.attack:
+            honest = {node.address: node.gateway for node in self._nodes if not node.attack}
+            self._reports = Reports(ChainReader(self._chain.url, deployment), honest)
         self._say(f"{len(self._nodes)} nodes started; they load their policies and register …")
         self._clock = Clock(self._chain, deployment, options.round_limit)
         deadline = time.monotonic() + START_SECONDS
@@ -200,6 +205,8 @@ class Devnet:
                 self._show(now, time.monotonic() - began)
                 return
             if self._clock.tick(lambda round_: all(node.done(round_) for node in self._nodes)):
+                if self._reports is not None:
+                    self._reports.look()
                 self._show(now, time.monotonic() - began)
                 began = time.monotonic()
             else:
@@ -251,7 +258,7 @@ class Devnet:
             "wall_seconds": time.monotonic() - self._began,
             "rounds": rows,
         }
-        reasons = self._settle_accounts(summary) if self._options.attack else []
+        reasons = self._settle_accounts(summary, self._reports) if self._reports is not None else []
         path = self._data / "summary.json"
         path.write_text(json.dumps(summary, indent=1))
         print(f"summary: {path}")
@@ -264,16 +271,19 @@ class Devnet:
             print(f"devnet: {reason}; see the nodes' logs in {self._data}", file=sys.stderr)
         return 1 if reasons else 0
 
-    def _settle_accounts(self, summary: dict[str, Any]) -> list[str]:
+    def _settle_accounts(self, summary: dict[str, Any], reports: Reports) -> list[str]:
         """Print who was paid what and why, and add it to the summary; what must not happen and did, in words."""
         assert self._chain is not None
         reader = ChainReader(self._chain.url, Deployment.load(self._data / "deployment.json"))
         accounts = [Account(node.name, node.address, node.attack) for node in self._nodes]
-        endpoints = {node.address: node.gateway for node in self._nodes}
-        found = books(self._chain, reader, accounts, endpoints, self._options.rounds)
+        reports.look()
+        reports.close()
+        found = books(self._chain, reader, accounts, reports.read, self._options.rounds)
         reader.close()
         limits = {attack: most for attack, most in ATTACKS.items() if most is not None}
         reasons = list(failures(found, limits, self._options.rounds))
+        if reports.missing:
+            reasons.append(f"{len(reports.missing)} reports of honest voters were not to be had")
         print(f"\n{pay_table(found.accounts)}\n{PAY_LEGEND}")
         print(f"burned: {coins(found.burned)} coins; sums that are off: {len(found.errors)}")
         summary |= {**found.to_json(), "failures": reasons}

@@ -14,7 +14,6 @@ from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.events import ChainEvent, pages
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
 from sapo_verifier.errors import SapoError
-from sapo_verifier.ipfs import GatewayReader
 from sapo_verifier.objects import VerdictReport
 
 FINAL_AFTER = 6  # rounds
@@ -112,10 +111,10 @@ def books(
     chain: Chain,
     reader: ChainReader,
     accounts: Sequence[Account],
-    endpoints: Mapping[str, str],
+    reports: Sequence[VerdictReport],
     last_round: int,
 ) -> Books:
-    """Fill in the accounts, given with name, node and attack. endpoints: node → where its blocks are.
+    """Fill in the accounts, given with name, node and attack. reports: of the honest voters.
 
     last_round: the last one that is final.
     """
@@ -124,7 +123,7 @@ def books(
     events = [event for page in pages(reader, None) for event in page.events]
     for event in events:
         _enter(event, by_node)
-    batches = _batches(reader, audits, events, by_node, endpoints, last_round)
+    batches = _batches(reader, audits, reports, last_round)
     for entry in batches:
         _add(by_node[entry.batch.node].batches, entry.outcome.state)
         by_node[entry.batch.node].disputed += entry.outcome.in_stage_2
@@ -183,34 +182,17 @@ def _enter(event: ChainEvent, accounts: Mapping[str, Account]) -> None:
 
 
 def _batches(
-    reader: ChainReader,
-    audits: AuditsReader,
-    events: Sequence[ChainEvent],
-    accounts: Mapping[str, Account],
-    endpoints: Mapping[str, str],
-    last_round: int,
+    reader: ChainReader, audits: AuditsReader, reports: Sequence[VerdictReport], last_round: int
 ) -> list[BatchAccount]:
     infos = [info for info in reader.batches_at(range(reader.batch_count())) if info.round <= last_round]
     checks: dict[int, Counter[str]] = {info.index: Counter() for info in infos}
-    for report in _reports(events, accounts, endpoints):
+    for report in reports:
         for entry in report.batches:
             decisive = [finding for finding in entry.findings if finding.status in ("fail", "void")]
             if decisive and entry.index in checks:
                 checks[entry.index][decisive[0].check] += 1
     outcomes = audits.outcomes_of([info.index for info in infos])
     return [BatchAccount(info, outcome, checks[info.index]) for info, outcome in zip(infos, outcomes, strict=True)]
-
-
-def _reports(
-    events: Sequence[ChainEvent], accounts: Mapping[str, Account], endpoints: Mapping[str, str]
-) -> Iterator[VerdictReport]:
-    """What honest voters named when they revealed; those of other voters say what they like."""
-    with GatewayReader(allow_private=True) as store:
-        for event in events:
-            voter = event.args.get("voter", "")
-            if event.name != "VerdictsRevealed" or voter not in accounts or accounts[voter].attack:
-                continue
-            yield VerdictReport.parse(store.get(event.args["report"], peers=[endpoints[voter]]))
 
 
 def _gas(chain: Chain, reader: ChainReader) -> Counter[str]:
