@@ -67,7 +67,7 @@ class SapoSettings(Section):
     external_groups: Annotated[int, Field(ge=0, le=256)] = 4  # J
     external: External = DEFAULT_EXTERNAL
     learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: the trainer's default
-    micro_batch_tokens: Annotated[int, Field(ge=256)] = 16384
+    micro_batch_tokens: Annotated[int, Field(ge=256)] | None = None  # of a training pass; None: by the model's size
     last_round: Annotated[int, Field(ge=0)] | None = None  # to publish in: how to wind down before an exit
     seed: int = 0
 

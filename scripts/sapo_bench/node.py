@@ -6,7 +6,7 @@ from sapo_bench.work import Report, Step, Work, do, versions
 from sapo_client.bench.prompts import bench_spec
 from sapo_client.bench.work import bench
 from sapo_client.config import GenerationSettings
-from sapo_client.training.memory import MemoryOptions, is_large
+from sapo_client.training.memory import MemoryOptions, is_large, pass_tokens
 from sapo_client.training.policy import Policy, PolicyOptions
 from sapo_client.training.sapo import TrainConfig
 from sapo_verifier.spec import Spec
@@ -53,7 +53,7 @@ def run(work: Work) -> Report:
     settled = {
         "engine": settings.engine,
         "learning_rate": config.learning_rate,
-        "micro_batch_tokens": config.micro_batch_tokens,
+        "micro_batch_tokens": config.micro_batch_tokens or pass_tokens(policy.model),
         "checkpointing": is_large(policy.model) if memory.checkpointing is None else memory.checkpointing,
         "clip_low": config.clip_low,
         "clip_high": config.clip_high,

@@ -291,3 +291,12 @@ def test_a_gradient_that_is_not_finite_stops_the_update(policy: Policy) -> None:
         policy.parameters()[-1].fill_(float("nan"))
     with pytest.raises(GradientError, match="learning_rate"):
         step(policy, [group([1, 0, 0, 0])])
+
+
+def test_a_large_model_is_trained_in_smaller_passes(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If nobody says how many tokens a pass takes; what is said counts."""
+    passages = [Passage([5, 6], [10] * 60)] * 300
+    whole = len(policy.batches(passages))
+    monkeypatch.setattr("sapo_client.training.memory.LARGE", 1)
+    assert len(policy.batches(passages)) > whole
+    assert len(policy.batches(passages, 8192)) == whole

@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], "Result"]:
         from sapo_client.bench.work import bench
         from sapo_client.config import GenerationSettings
         from sapo_client.training.lora import LoraOptions
-        from sapo_client.training.memory import MemoryOptions
+        from sapo_client.training.memory import MemoryOptions, pass_tokens
         from sapo_client.training.policy import Policy, PolicyOptions
         from sapo_client.training.sapo import TrainConfig
     except ModuleNotFoundError as error:
@@ -86,7 +86,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], "Result"]:
         "prompts": options.prompts,
         "group_size": options.group_size,
         "max_new_tokens": options.max_new_tokens,
-        "micro_batch_tokens": config.micro_batch_tokens,
+        "micro_batch_tokens": config.micro_batch_tokens or pass_tokens(policy.model),
         "train_dtype": options.train_dtype,
         "checkpointing": options.checkpointing,
         "torch": torch.__version__,

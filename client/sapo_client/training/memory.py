@@ -10,6 +10,8 @@ import torch
 from sapo_verifier.errors import SapoError
 
 LARGE = 1 << 25  # parameters
+# Padded tokens in one training pass: what bounds memory. For a large model's products 2048 rows are enough to be fast.
+PASS_TOKENS, PASS_TOKENS_OF_LARGE = 8192, 2048
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ def frugal(model: Any, options: MemoryOptions) -> Iterator[None]:
 def is_large(model: Any) -> bool:
     """Whether a pass that keeps everything takes gigabytes."""
     return sum(int(parameter.numel()) for parameter in model.parameters()) > LARGE
+
+
+def pass_tokens(model: Any) -> int:
+    """How many padded tokens a training pass takes where nobody says otherwise."""
+    return PASS_TOKENS_OF_LARGE if is_large(model) else PASS_TOKENS
 
 
 def _checkpointing_layers(model: Any) -> list[Any]:

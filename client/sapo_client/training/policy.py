@@ -13,7 +13,7 @@ from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.training.heap import return_large_blocks
 from sapo_client.training.lora import Adapters, LoraOptions
 from sapo_client.training.loss import token_log_probs
-from sapo_client.training.memory import MemoryOptions
+from sapo_client.training.memory import MemoryOptions, pass_tokens
 from sapo_client.training.tokenization import Encoder
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
@@ -112,9 +112,10 @@ class Policy:
         """The text of completion tokens: without a final eos, nothing else skipped (docs/protocol.md, Objects)."""
         return self.tokenizer.decode(tokens[:-1] if tokens and tokens[-1] in self.base.eos else tokens)
 
-    def batches(self, passages: Sequence[Passage], tokens: int) -> list[list[int]]:
-        """Positions of passages in batches for `log_probs`, of about `tokens` tokens at most: what bounds memory."""
-        return pass_batches(self._model, passages, tokens)
+    def batches(self, passages: Sequence[Passage], tokens: int | None = None) -> list[list[int]]:
+        """Positions of passages in batches for `log_probs`, of about `tokens` tokens at most: what bounds memory. None:
+        by the model's size."""
+        return pass_batches(self._model, passages, tokens or pass_tokens(self._model))
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """What training changes, in an order that does not change."""

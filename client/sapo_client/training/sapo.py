@@ -46,7 +46,7 @@ class TrainConfig:
     clip_high: float = 0.28
     max_grad_norm: float = 1.0
     epochs: int = 1  # optimizer steps over the same training set
-    micro_batch_tokens: int = 8192  # padded tokens in one forward pass: what bounds memory
+    micro_batch_tokens: int | None = None  # padded tokens in one forward pass: what bounds memory; None: by the model
 
 
 @dataclass(frozen=True)
