@@ -3,6 +3,7 @@
 import sqlite3
 from pathlib import Path
 
+from sapo_client.disk import disk_failure
 from sapo_verifier.errors import SapoError
 
 
@@ -13,7 +14,8 @@ class DatabaseBrokenError(SapoError):
 def open_database(path: Path, table: str, remedy: str) -> sqlite3.Connection:
     """table: what `CREATE TABLE IF NOT EXISTS` takes. remedy: what to do about a broken file, and what that costs.
 
-    Every page is looked at now rather than in the middle of a round. Raises DatabaseBrokenError.
+    Every page is looked at now rather than in the middle of a round. Raises DatabaseBrokenError, or SapoError where the
+    disk is at fault and not the file.
     """
     db = sqlite3.connect(path)
     try:
@@ -26,5 +28,7 @@ def open_database(path: Path, table: str, remedy: str) -> sqlite3.Connection:
         db.commit()
     except sqlite3.DatabaseError as error:
         db.close()
+        if (words := disk_failure(error)) is not None:
+            raise SapoError(f"{path}: {words}") from error
         raise DatabaseBrokenError(f"{path} cannot be read ({error}); {remedy}") from error
     return db

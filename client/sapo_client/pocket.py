@@ -75,12 +75,7 @@ def build_pocket(
     rng = random.Random(f"pocket/{seed}")
     pupil = Pupil(model, tokenizer, pools, rng)
     pupil.train(steps, PEAK_RATE, lambda: RIGHT, lambda line: log(f"pocket: right answers, {line}"))
-    pupil.train(
-        max(1, steps // 10),
-        MIXTURE_RATE,
-        lambda: RIGHT if rng.random() < right_format else rng.choice(BROKEN),
-        lambda line: log(f"pocket: formats, {line}"),
-    )
+    pupil.train_formats(max(1, steps // 10), right_format, lambda line: log(f"pocket: formats, {line}"))
     folder.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(folder)
     (folder / "model.safetensors").write_bytes(save(dict(model.named_parameters()), metadata={"format": "pt"}))
@@ -121,6 +116,15 @@ class Pupil:
             optimizer.step()
             if (step + 1) % 100 == 0:
                 log(f"step {step + 1} of {steps}, loss {total:.3f}")
+
+    def train_formats(self, steps: int, right_format: float, log: Callable[[str], None]) -> None:
+        """On right answers of which this share is in the rewarded format, and the others in broken ones."""
+        self.train(
+            steps,
+            MIXTURE_RATE,
+            lambda: RIGHT if self.rng.random() < right_format else self.rng.choice(BROKEN),
+            log,
+        )
 
     def passage(self, answer_format: str) -> "Passage":
         """A random item of a random task, as ids, with its end-of-sequence token."""

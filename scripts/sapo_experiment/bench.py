@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapo_experiment.others import other_tokenizer, smaller
 from sapo_experiment.results import Rows
-from sapo_experiment.setting import Setting
+from sapo_experiment.setting import HELD_OUT, Setting
 from sapo_experiment.sparse import sparse_policy
 from sapo_verifier.errors import SapoError
 
@@ -41,14 +41,14 @@ def check(setting: Setting) -> None:
 
 @contextmanager
 def laid(
-    setting: Setting, root: Path, policy: Path | None = None, held_out: int | None = None, **place: Any
+    setting: Setting, root: Path, policy: Path | None = None, held_out: int = HELD_OUT, **place: Any
 ) -> "Iterator[Ground]":
     """The ground of a run in this process. policy: a Hugging Face folder; None: the sparse pocket policy. held_out:
-    tasks of each dataset; None: what tables have. place: as runner.Place takes it. Raises SapoError where the policy or
+    tasks of each dataset. place: as runner.Place takes it. Raises SapoError where the policy or
     the engine cannot be had."""
     import torch
 
-    from sapo_experiment.runner import HELD_OUT, Ground, Place, pocket_rules, real_rules
+    from sapo_experiment.runner import Ground, Place, pocket_rules, real_rules
     from sapo_experiment.tasks import RememberingWorker
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -60,7 +60,7 @@ def laid(
         folders.append(smaller(root, folder, setting.right_format))
     spec = pocket_rules(folders) if policy is None else real_rules(folder)
     with RememberingWorker(tasks_file(root)) as worker:
-        yield Ground.lay(spec, folders, worker, Place(**place), held_out=held_out or HELD_OUT)
+        yield Ground.lay(spec, folders, worker, Place(**place), held_out=held_out)
 
 
 def run_all(settings: Sequence[Setting], root: Path, *, jobs: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapo_client.training.rules import EXTERNAL_RULES
+from sapo_experiment.setting import HELD_OUT
 
 if TYPE_CHECKING:
     from sapo_experiment.setting import Setting
@@ -153,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         real.add_argument("--device", default="cpu", help="of the policies, as torch names it (%(default)s)")
         real.add_argument("--lora-rank", type=int, default=0, metavar="N", help="0: train all weights (%(default)s)")
         dtypes = ("float32", "bfloat16")
-        tasks = 40 if real is run else 8  # a real model takes its time for them
+        tasks = HELD_OUT if real is run else 8  # a real model takes its time for them
         words = "held-out tasks of each dataset (%(default)s)"
         real.add_argument("--held-out", type=_positive, default=tasks, metavar="N", help=words)
         real.add_argument("--dtype", choices=dtypes, default="float32", help="of the trainer's passes (%(default)s)")

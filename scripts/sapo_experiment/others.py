@@ -1,5 +1,6 @@
 """Policies that differ from the one that the others start from: for swarms that are not all alike."""
 
+import hashlib
 import random
 import shutil
 from importlib.metadata import version
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from sapo_devnet.built import build_once
 
-from sapo_experiment.sparse import ITEMS, RIGHT_FORMAT, SEED, STEPS
+from sapo_experiment.sparse import ITEMS, POCKET_FORMAT, RIGHT_FORMAT, SEED, STEPS
 
 SMALL = {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2}  # 108,000 weights, instead of 343,000
 
@@ -50,7 +51,8 @@ def _rename_tokens(folder: Path) -> None:
 def smaller(root: Path, base: Path, right_format: float = RIGHT_FORMAT) -> Path:
     """A policy with less than a third of the weights, brought up like the first one. It is another base, so to the
     others' nodes its groups are text alone, as theirs are to its."""
-    folder = root / ".cache" / f"{base.name}-smaller-{version('torch').partition('+')[0]}"
+    made_of = f"{SMALL} {STEPS} {ITEMS} {SEED} {version('torch').partition('+')[0]}"
+    folder = root / ".cache" / f"{base.name}-smaller-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
 
     def build(aside: Path) -> None:
         shutil.copytree(base, aside)
@@ -66,6 +68,7 @@ def _bring_up(folder: Path, right_format: float) -> None:
 
     from sapo_client import pocket
 
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the same bytes on one kind of machine
     torch.manual_seed(SEED)
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -74,12 +77,8 @@ def _bring_up(folder: Path, right_format: float) -> None:
     rng = random.Random(f"smaller/{SEED}")
     pupil = pocket.Pupil(model, pocket.make_tokenizer(), pocket.make_items(SEED, 2 * ITEMS), rng)
     pupil.train(pocket.STEPS, pocket.PEAK_RATE, lambda: pocket.RIGHT, print)
-    for right, steps in ((0.03, pocket.STEPS // 10), (right_format, STEPS)):
-        pupil.train(
-            steps,
-            pocket.MIXTURE_RATE,
-            lambda right=right: pocket.RIGHT if rng.random() < right else rng.choice(pocket.BROKEN),  # type: ignore[misc]
-            print,
-        )
+    pupil.train_formats(pocket.STEPS // 10, POCKET_FORMAT, print)
+    pupil.train_formats(STEPS, right_format, print)
     config.save_pretrained(folder)
     (folder / "model.safetensors").write_bytes(save(dict(model.named_parameters()), metadata={"format": "pt"}))
+    torch.set_num_threads(threads)

@@ -15,7 +15,7 @@ from sapo_client.generation.factory import make_engine
 from sapo_client.training.policy import Policy
 from sapo_experiment.heldout import HeldOut
 from sapo_experiment.poison import arm
-from sapo_experiment.setting import Setting
+from sapo_experiment.setting import HELD_OUT, Setting
 from sapo_experiment.swarm import Played, Swarm, make_members
 from sapo_verifier.bases import Bases
 from sapo_verifier.model import policy_model
@@ -23,7 +23,6 @@ from sapo_verifier.networks import EXAMPLES, base_rule, chat_template, mixed_spe
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
 
-HELD_OUT = 40  # tasks of each dataset
 MEASURE_EVERY = 40  # rounds between held-out measurements
 MOST_WEIGHTS, MOST_RANK = 1 << 32, 64  # bytes of a real model's checkpoint; of its adapters
 MOST_SLOTS = 32  # with groups of eight, what a claim word holds

@@ -10,6 +10,8 @@ Other = Literal["none", "tokenizer", "smaller"]
 Checks = Literal["off", "documents", "model"]
 Poison = Literal["none", "false-rewards", "solver"]
 
+HELD_OUT = 40  # tasks of each dataset
+
 
 @dataclass(frozen=True)
 class Setting:

@@ -42,13 +42,13 @@ def _forget(pocket: Path, folder: Path, right_format: float) -> None:
     from safetensors.torch import save
     from transformers import AutoModelForCausalLM
 
-    from sapo_client.pocket import BROKEN, MIXTURE_RATE, RIGHT, Pupil, make_items, make_tokenizer
+    from sapo_client.pocket import Pupil, make_items, make_tokenizer
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the same bytes on one kind of machine
     model = AutoModelForCausalLM.from_pretrained(pocket, local_files_only=True, dtype=torch.float32).eval()
     rng = random.Random(f"sparse/{SEED}")
     pupil = Pupil(model, make_tokenizer(), make_items(SEED, ITEMS), rng)
-    pupil.train(STEPS, MIXTURE_RATE, lambda: RIGHT if rng.random() < right_format else rng.choice(BROKEN), print)
+    pupil.train_formats(STEPS, right_format, print)
     (folder / "model.safetensors").write_bytes(save(dict(model.named_parameters()), metadata={"format": "pt"}))
     torch.set_num_threads(threads)

@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -40,6 +42,30 @@ def test_a_wrong_statement_is_no_full_disk() -> None:
     with closing(sqlite3.connect(":memory:")) as db, pytest.raises(sqlite3.OperationalError) as raised:
         db.execute("SELECT x FROM nowhere")
     assert disk_failure(raised.value) is None
+
+
+OPEN = """
+import resource, sqlite3, sys
+from pathlib import Path
+from sapo_client.chain.outbox_store import OutboxStore
+from sapo_client.sharing.pins import PinBook
+path = Path(sys.argv[2])
+make = {"pins": lambda: PinBook(path), "outbox": lambda: OutboxStore(path, "me")}[sys.argv[1]]
+make().close()
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+make()
+"""
+
+
+@pytest.mark.parametrize("name", ["pins", "outbox"])
+def test_a_file_on_a_full_disk_is_not_called_broken(name: str, tmp_path: Path) -> None:
+    """Whoever moves it away, as one does with a broken one, loses what it holds and pays for it."""
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, name, str(tmp_path / name)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "make room" in done.stderr
+    assert "move it away" not in done.stderr
 
 
 def test_an_error_that_is_not_the_disk_s_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

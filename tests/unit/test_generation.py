@@ -55,6 +55,21 @@ def test_a_token_is_chosen_exactly_when_u_lies_in_its_interval() -> None:
     assert choose(x, [FULL - 1]).item() == 29
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_large_vocabulary_s_intervals_never_overlap(threads: int) -> None:
+    """A CPU adds up one after the other, however many threads it has; what falls would be two tokens' integers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        logits = torch.randn(3, 151_936, generator=torch.Generator().manual_seed(4)) * torch.tensor([[1.0], [8], [60]])
+        x = scaled_cumulative(logits, 151_665)
+    finally:
+        torch.set_num_threads(before)
+    assert x.shape == (3, 151_665)
+    assert bool((x.diff(dim=-1) >= 0).all())
+    assert x[:, -1].tolist() == [float(FULL)] * 3
+
+
 def test_intervals_cover_everything_once() -> None:
     x = scaled_cumulative(torch.randn(1, 50, generator=torch.Generator().manual_seed(3)) * 30, 50)
     at = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sapo_client.disk import disk_failure
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.errors import SapoError
 
@@ -104,6 +105,8 @@ class OutboxStore:
             self._open(identity)
         except sqlite3.DatabaseError as error:
             self._unlock()
+            if (words := disk_failure(error)) is not None:
+                raise OutboxError(f"the outbox {path}: {words}") from None
             raise OutboxError(
                 f"the outbox {path} cannot be read ({error}); move it away to start anew: transactions in flight are "
                 "found again by their effects on chain"
