@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from anvil import Anvil
-    from networks import Network
     from outboxes import Open
-    from sapo_client.chain.outbox import Outbox
+    from sapo_client.transactions.outbox import Outbox
+    from sapo_devnet.testkit.anvil import Anvil
+    from sapo_devnet.testkit.networks import Network
 
 
 @pytest.fixture
 def anvil() -> "Iterator[Anvil]":
     """A fresh chain that makes a block for every transaction. Starting it takes about 0.1 seconds."""
-    from anvil import anvil as run_anvil
+    from sapo_devnet.testkit.anvil import anvil as run_anvil
 
     with run_anvil() as chain:
         yield chain
@@ -25,7 +25,7 @@ def anvil() -> "Iterator[Anvil]":
 @pytest.fixture
 def network(anvil: "Anvil") -> "Iterator[Network]":
     """A fresh chain with the contracts of `small_spec` on it, before round 0. Deploying takes about half a second."""
-    from networks import deploy_on
+    from sapo_devnet.testkit.networks import deploy_on
 
     made = deploy_on(anvil)
     yield made
@@ -35,7 +35,7 @@ def network(anvil: "Anvil") -> "Iterator[Network]":
 @pytest.fixture
 def open_outbox(network: "Network", tmp_path: Path) -> "Iterator[Open]":
     """Opens outboxes of account 1, and closes them at the end. From here on only `mine` makes blocks."""
-    from sapo_client.chain.outbox import Outbox
+    from sapo_client.transactions.outbox import Outbox
 
     network.chain.rpc("evm_setAutomine", False)
     opened: list[Outbox] = []

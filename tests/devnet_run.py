@@ -10,9 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sapo_devnet.checkout import ROOT
 from sapo_devnet.processes import end_with_parent
-
-from anvil import ROOT
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save
-from sapo_experiment.runner import Ground, pocket_rules
 
 from sapo_client.pocket import EOS_ID, Item, Pupil, make_tokenizer
+from sapo_devnet.testkit.tiny_policy import tiny_folder
+from sapo_lab.experiment.runner import Ground, pocket_rules
 from sapo_verifier.spec import Spec, TaskRule
 from sapo_verifier.tasks import TaskWorker
-from tiny_policy import tiny_folder
 
 STEPS = 60
 TASKS = [

@@ -1,4 +1,4 @@
-"""A process that speaks as vllm_child does and computes nothing: for what vLLM cannot be made to do on request.
+"""A process that speaks as the one that runs vLLM does, and computes nothing: for what vLLM cannot be made to do.
 
 How it behaves is in the file `behaviour` of its folder; every start adds a line to `starts` there.
 """

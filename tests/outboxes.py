@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from networks import BOND, Network
-from sapo_client.chain.outbox import Outbox
+from sapo_client.transactions.outbox import Outbox
+from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
 
 REGISTER = Call("nodes", "register", ("0x" + "22" * 20, "/ip4/10.0.0.1/tcp/80/http"))

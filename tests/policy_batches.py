@@ -4,19 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sapo_client.sharing.publish import Dealt, make_batch
-from sapo_client.training.policy import Policy
+from sapo_client.batches.publish import Dealt, make_batch
+from sapo_client.policy.policy import Policy
+from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier import protocol
+from sapo_verifier.audit import Audit, BatchFacts, Found, Outcome, PolicyModel
 from sapo_verifier.bases import Bases
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import batch_root, check_batch
 from sapo_verifier.cid import block_digest
-from sapo_verifier.evidence import Audit, BatchFacts, Found, Outcome, PolicyModel
 from sapo_verifier.networks import pocket_spec
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, Record, decode_records, encode_records
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker, deal, rewards
-from tiny_policy import tiny_folder
 
 CHAIN, ROUNDS, NODE, ROUND = 31337, "0x" + "12" * 20, "0x" + "ab" * 20, 3
 

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from anvil import anvil
-from networks import BOND, Network, deploy_on
-from sapo_client.chain.outbox import Outbox
-from sapo_client.chain.settling import Settler
-from sapo_client.chain.turns import Turns
-from sapo_client.report import RoundReport
-from sapo_client.sharing.auditing import Auditor
-from sapo_client.sharing.pool import Seen
-from sapo_client.sharing.presence import Wish
-from sapo_client.voting.ballots import Ballot, BallotBox
-from sapo_client.voting.voting import Voting
+from sapo_client.batches.auditing import Auditor
+from sapo_client.batches.pool import Seen
+from sapo_client.batches.presence import Wish
+from sapo_client.duties.ballots import Ballot, BallotBox
+from sapo_client.duties.settling import Settler
+from sapo_client.duties.voting import Voting
+from sapo_client.state.report import RoundReport
+from sapo_client.transactions.outbox import Outbox
+from sapo_client.transactions.turns import Turns
+from sapo_devnet.testkit.anvil import anvil
+from sapo_devnet.testkit.networks import BOND, Network, deploy_on
+from sapo_verifier.audit import Outcome, Status
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.checks import verdict
-from sapo_verifier.evidence import Outcome, Status
 from sapo_verifier.proofs import Proof
 
 GAS = 1_000_000

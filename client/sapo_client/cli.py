@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sapo_client.bench import command as bench
-from sapo_client.disk import disk_failure
+from sapo_client.commands import bench
+from sapo_client.state.disk import disk_failure
 from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
 from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 a SapoError or a full disk (in words), 2 wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["ipfs"]:
-        from sapo_verifier.ipfs.daemon import main as ipfs
+        from sapo_verifier.ipfs.daemon.serve import main as ipfs
 
         return ipfs(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -146,9 +146,9 @@ def _password_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _init(options: argparse.Namespace) -> int:
-    from sapo_client import home
-    from sapo_client.config import Settings
-    from sapo_client.training.hub import model_folder
+    from sapo_client.policy.hub import model_folder
+    from sapo_client.state import home
+    from sapo_client.state.settings import Settings
     from sapo_verifier import keystore
 
     document = {
@@ -188,8 +188,8 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from sapo_client.preflight import ready
-    from sapo_client.training.hub import model_folder
+    from sapo_client.node.preflight import ready
+    from sapo_client.policy.hub import model_folder
 
     policy: dict[str, object] = {} if options.lora_rank is None else {"lora_rank": options.lora_rank}
     if options.policy is not None:
@@ -197,7 +197,7 @@ def _run(options: argparse.Namespace) -> int:
     home, engine = options.home.expanduser(), options.engine
     with ready(home, options.password_file, register=options.register, policy=policy, engine=engine) as checked:
         try:
-            from sapo_client.start import run  # torch takes its seconds only now
+            from sapo_client.node.start import run  # torch takes its seconds only now
         except ModuleNotFoundError as error:
             raise _node_extra_missing(error) from error
         run(checked)
@@ -205,11 +205,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from sapo_client.config import GenerationSettings
-    from sapo_client.training.hub import model_folder
+    from sapo_client.policy.hub import model_folder
+    from sapo_client.state.settings import GenerationSettings
 
     try:
-        from sapo_client.training.silo import train_command
+        from sapo_client.node.silo import train_command
     except ModuleNotFoundError as error:
         raise _node_extra_missing(error) from error
     train_command(
@@ -233,7 +233,7 @@ def _node_extra_missing(error: ModuleNotFoundError) -> SapoError:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from sapo_client.status import show
+    from sapo_client.commands.status import show
 
     return show(options.home.expanduser(), as_json=options.json)
 
@@ -245,6 +245,6 @@ def _round(text: str) -> int:
 
 
 def _claim(options: argparse.Namespace) -> int:
-    from sapo_client.voting.claiming import claim
+    from sapo_client.duties.claiming import claim
 
     return claim(options.home.expanduser(), options.password_file, since=options.since, as_json=options.json)

@@ -15,8 +15,10 @@ from typing import Any
 
 from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
 from sapo_devnet.accounts import FINAL_AFTER, Account, books
+from sapo_devnet.adversaries.names import ATTACKS
 from sapo_devnet.chain import Chain, Clock
-from sapo_devnet.nodes import TESTS, DevnetNode, NodeOptions
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.nodes import DevnetNode, NodeOptions
 from sapo_devnet.pay import LEGEND as PAY_LEGEND
 from sapo_devnet.pay import failures, pay_table
 from sapo_devnet.policies import DevnetPolicy, devnet_spec, find_policies
@@ -28,10 +30,6 @@ from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
 
-sys.path.append(str(TESTS))
-from hostile.names import ATTACKS
-
-ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 600.0  # for all nodes to have loaded and registered, on a slow machine
 POLL_SECONDS = 0.1
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sapo_client.config import FILE_NAME, Settings
-from sapo_client.report import read_rounds, read_status
+from sapo_client.state.report import read_rounds, read_status
+from sapo_client.state.settings import FILE_NAME, Settings
+from sapo_devnet.checkout import SCRIPTS
 from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.processes import Process
 from sapo_verifier import keystore
 from sapo_verifier.errors import SapoError
 
 READY_SECONDS = 180.0
-TESTS = Path(__file__).resolve().parents[2] / "tests"  # where hostile nodes are
 SAPO = [sys.executable, "-m", "sapo_client"]
 
 
@@ -39,7 +39,7 @@ class DevnetNode:
     """One node. Start its daemon first, then `init`, then `start`."""
 
     def __init__(self, name: str, home: Path, number: int, attack: str | None = None) -> None:
-        """attack: what it does instead of `sapo run` (tests/hostile)."""
+        """attack: what it does instead of `sapo run` (scripts/sapo_devnet/adversaries)."""
         self.name = name
         self.attack = attack
         self.number = number
@@ -99,10 +99,10 @@ class DevnetNode:
     def start(self) -> None:
         """`sapo run`; also after it was killed."""
         home = ["--home", str(self.home), "--password-file", str(self._password)]
-        honest = [*SAPO, "run", *home, "--register"]
-        hostile = [sys.executable, "-m", "hostile", str(self.attack), *home]
-        log = self.home / "node.log"
-        self.process = Process(self.name, hostile, log, path=TESTS) if self.attack else Process(self.name, honest, log)
+        command = [*SAPO, "run", *home, "--register"]
+        if self.attack:
+            command = [sys.executable, "-m", "sapo_devnet.adversaries", self.attack, *home]
+        self.process = Process(self.name, command, self.home / "node.log", path=SCRIPTS)
         self.starts += 1
 
     def status(self) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
 
-from anvil import ROOT
 from devnet_run import KILL_ROUND, KILLED, NODES, ROUNDS, STOP_SECONDS, Run, start_devnet
-from processes import descendants, remaining, users_of, wait_until
-from tiny_policy import tiny_folder
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
+from sapo_devnet.testkit.alive import descendants, remaining, users_of, wait_until
+from sapo_devnet.testkit.tiny_policy import tiny_folder
 
 START_SECONDS = 280.0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devnet_run import start_devnet
-from processes import users_of
+from sapo_devnet.testkit.alive import users_of
 from sapo_verifier.networks import ETHER
 
 HONEST, ROUNDS = 4, 2

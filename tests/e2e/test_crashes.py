@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crashes import MOMENTS, crashes
+from sapo_lab.sweeps.crash_moments import MOMENTS, crashes
 
 pytestmark = pytest.mark.timeout(600)  # each start takes seconds of imports, many on a busy machine
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from devnet_run import KILL_ROUND, KILLED, NODES, ROUNDS, Run
-from sapo_client.chain.outbox import Outbox
-from sapo_client.report import read_rounds
+from sapo_client.state.report import read_rounds
+from sapo_client.transactions.outbox import Outbox
+from sapo_devnet.testkit.swarm import sapo
 from sapo_verifier import keystore
 from sapo_verifier.chain.events import ChainEvent, pages
-from swarm import sapo
 
 Report = dict[str, Any]
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from ipfs_daemon import ipfs_daemon
-from sapo_client.chain.outbox import Outbox
-from sapo_client.sharing.publish import Batch, Dealt, make_batch
-from sapo_client.training.policy import Policy
+from sapo_client.batches.publish import Batch, Dealt, make_batch
+from sapo_client.policy.policy import Policy
+from sapo_client.transactions.outbox import Outbox
+from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
+from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.cid import block_digest
 from sapo_verifier.ipfs import BlockStore
 from sapo_verifier.networks import ETHER
 from sapo_verifier.tasks import TaskWorker
-from swarm import Swarm, sapo, swarm
 
 SLOTS = 2
 LIE_AT = 11  # a completion: slot 1, number 3

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from anvil import ROOT
 from devnet_run import STOP_SECONDS, start_devnet
-from processes import descendants, remaining, users_of, wait_until
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.testkit.alive import descendants, remaining, users_of, wait_until
 
 
 @pytest.fixture

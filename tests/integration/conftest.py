@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from networks import Network
+from sapo_devnet.testkit.networks import Network
 from voters import Voter, network_with_batches
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from eth_account import Account
 
-from sapo_client.chain.outbox import Outbox
-from sapo_client.chain.outbox_store import OutboxStore
+from sapo_client.transactions.outbox import Outbox
+from sapo_client.transactions.store import OutboxStore
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader

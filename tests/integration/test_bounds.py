@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sapo_sweeps.traffic import MOST_GROWTH, cost_of
 
-from hostile_http import Script, hostile
-from ipfs_daemon import ipfs_daemon
-from publishers import Publishers, publishers
-from relay import Relay
-from sapo_client.report import RoundReport
-from sapo_client.sharing.auditing import Auditor, FetchBudget
-from sapo_client.sharing.pins import PinBook
+from sapo_client.batches.auditing import Auditor, FetchBudget
+from sapo_client.batches.pins import PinBook
+from sapo_client.state.report import RoundReport
+from sapo_devnet.testkit.hostile_http import Script, hostile
+from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
+from sapo_devnet.testkit.publishers import Publishers, publishers
+from sapo_devnet.testkit.relay import Relay
+from sapo_lab.sweeps.traffic import MOST_GROWTH, cost_of
 from sapo_verifier import protocol
 from sapo_verifier.ipfs import BlockStore, GatewayReader
 

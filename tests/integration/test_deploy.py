@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from anvil import ROOT, Anvil
-from networks import deploy_on, small_spec
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.testkit.anvil import Anvil
+from sapo_devnet.testkit.networks import deploy_on, small_spec
 from sapo_verifier import keystore
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deploying import contract_address, deploy

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from web3.exceptions import Web3Exception
 
-from anvil import ROOT, anvil
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.testkit.anvil import anvil
 from sapo_verifier import protocol as p
 from sapo_verifier.objects import Record, encode_records
 from vectors import VECTORS, big, raw

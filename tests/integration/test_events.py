@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from networks import BOND, Network
+from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.events import Cursor, Page, pages

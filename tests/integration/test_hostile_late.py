@@ -4,7 +4,7 @@ import pytest
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from networks import BOND, Network
+from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier import protocol
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sapo_sweeps import gateways, rpc
-from sapo_sweeps.hostile_rpc import request_body
-from sapo_sweeps.tally import reset_peak, resident
 
-from hostile_http import answer, hostile
-from networks import Network, small_spec
-from sapo_client.chain.outbox import Outbox
+from sapo_client.transactions.outbox import Outbox
+from sapo_devnet.testkit.hostile_http import answer, hostile
+from sapo_devnet.testkit.networks import Network, small_spec
+from sapo_lab.sweeps import gateways, rpc
+from sapo_lab.sweeps.hostile_rpc import request_body
+from sapo_lab.sweeps.tally import reset_peak, resident
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.chain.errors import ChainError, ChainMismatch, ChainUnavailable, HttpRefused

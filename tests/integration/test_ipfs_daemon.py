@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from hostile_http import hostile
-from ipfs_daemon import Daemon, daemon_command, ipfs_daemon, spawn
+from sapo_devnet.testkit.hostile_http import hostile
+from sapo_devnet.testkit.ipfs_daemon import Daemon, daemon_command, ipfs_daemon, spawn
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest, cid
 
 RAW = "application/vnd.ipld.raw"

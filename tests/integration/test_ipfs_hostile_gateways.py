@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hostile_http import answer, hostile
+from sapo_devnet.testkit.hostile_http import answer, hostile
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest, cid
 from sapo_verifier.ipfs import (
     BlockCorrupt,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from ipfs_daemon import ipfs_daemon
+from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.ipfs import BlockStore, BlockUnavailable
 

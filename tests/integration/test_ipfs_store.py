@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hostile_http import answer, hostile
-from ipfs_daemon import Daemon, ipfs_daemon
+from sapo_devnet.testkit.hostile_http import answer, hostile
+from sapo_devnet.testkit.ipfs_daemon import Daemon, ipfs_daemon
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.ipfs import (
     BlockCorrupt,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from networks import BOND, Network
 from sapo_client import cli
-from sapo_client.config import ChainSettings, PolicySettings, Settings
-from sapo_client.home import KEYSTORE, OUTBOX, only_one
-from sapo_client.report import STATUS_FILE
-from sapo_client.voting import claiming, standing
+from sapo_client.duties import claiming, standing
+from sapo_client.state.home import KEYSTORE, OUTBOX, only_one
+from sapo_client.state.report import STATUS_FILE
+from sapo_client.state.settings import ChainSettings, PolicySettings, Settings
+from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier import cli as verify
 from sapo_verifier.chain.contracts import Call
 from voters import Voter, begin, commit, network_with_batches, play_round, set_back

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sapo_devnet.nodes import DevnetNode
 
-from processes import descendants, remaining, wait_until
-from relay import Relay
+from sapo_devnet.nodes import DevnetNode
+from sapo_devnet.testkit.alive import descendants, remaining, wait_until
+from sapo_devnet.testkit.relay import Relay
+from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
+from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier.chain.events import pages
-from swarm import Swarm, sapo, swarm
-from tiny_policy import tiny_folder
 
 
 @pytest.fixture(scope="module")

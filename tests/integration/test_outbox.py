@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from anvil import ROOT
-from networks import BOND, Network
 from outboxes import ENDPOINT, REGISTER, Open, nonce, register
-from sapo_client.chain.outbox_store import OutboxError
+from sapo_client.transactions.store import OutboxError
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainReset, ChainUnavailable
 
@@ -166,7 +166,8 @@ def test_a_refusal_counts_only_when_nothing_earlier_is_in_flight(
 ) -> None:
     """An RPC that does not know the pending block estimates without our earlier transactions."""
     monkeypatch.setattr(
-        "sapo_client.chain.outbox.estimate_gas", lambda w3, request: w3.eth.estimate_gas(request, "latest") * 5 // 4
+        "sapo_client.transactions.outbox.estimate_gas",
+        lambda w3, request: w3.eth.estimate_gas(request, "latest") * 5 // 4,
     )
     outbox = open_outbox()
     outbox.put("register", REGISTER, value=BOND)
@@ -243,7 +244,7 @@ def test_a_transaction_that_ran_out_of_gas_is_signed_again_a_few_times(
     estimates = [27_000, 27_000, 27_000]
     if enough_at_last:
         estimates[2:] = [200_000]
-    monkeypatch.setattr("sapo_client.chain.outbox.estimate_gas", lambda *_: estimates.pop(0))
+    monkeypatch.setattr("sapo_client.transactions.outbox.estimate_gas", lambda *_: estimates.pop(0))
     outbox.put("endpoint", ENDPOINT)
     for _ in range(6):
         outbox.pump()

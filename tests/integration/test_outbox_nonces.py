@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from networks import BOND, Network
 from outboxes import ENDPOINT, REGISTER, Open, nonce, outside, register
-from sapo_client.chain.fees import GWEI
+from sapo_client.transactions.fees import GWEI
+from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
 
 
@@ -66,7 +66,7 @@ def test_without_evidence_nothing_is_signed_again(
     network.chain.rpc("anvil_dropAllTransactions")
     outside(network)
     network.chain.mine()
-    monkeypatch.setattr("sapo_client.chain.outbox.taker_of_nonce", lambda *_: None)
+    monkeypatch.setattr("sapo_client.transactions.outbox.taker_of_nonce", lambda *_: None)
     outbox.pump()
     assert outbox.state("endpoint").status == "sent"
     assert len(outbox._store.attempts(outbox._store.in_flight()).popitem()[1]) == 1

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from anvil import anvil
-from networks import BOND, Network, deploy_on, small_spec
 from sapo_client import cli
-from sapo_client.chain.registration import refuse_useless
-from sapo_client.preflight import ready
+from sapo_client.duties.registration import refuse_useless
+from sapo_client.node.preflight import ready
+from sapo_devnet.testkit.anvil import anvil
+from sapo_devnet.testkit.networks import BOND, Network, deploy_on, small_spec
 from sapo_verifier import keystore
 from sapo_verifier.bases import digest_of_folder
 from sapo_verifier.chain.contracts import Call
@@ -167,7 +167,7 @@ def test_what_is_wrong_is_said_before_anything_heavy_is_imported(make: Callable[
         assert status == 1, refusal
         assert said.startswith("sapo: "), said
         assert sentence in said, refusal
-    assert "sapo_client.preflight" in modules, "the list of modules was understood"
+    assert "sapo_client.node.preflight" in modules, "the list of modules was understood"
     assert not set(HEAVY) & set(modules)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ipfs_daemon import ipfs_daemon
-from networks import BOND, Network
-from publishers import Publishers, publishers
-from sapo_client.sharing.auditing import Auditor
-from sapo_client.sharing.presence import LOOKS, STANDSTILL, Presence, Watch, Wish
-from sapo_client.voting.voting import FORBEAR
+from sapo_client.batches.auditing import Auditor
+from sapo_client.batches.presence import LOOKS, STANDSTILL, Presence, Watch, Wish
+from sapo_client.duties.voting import FORBEAR
+from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
+from sapo_devnet.testkit.networks import BOND, Network
+from sapo_devnet.testkit.publishers import Publishers, publishers
 from sapo_verifier.chain.audits import BatchState, Votes
 from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.ipfs import BlockStore, GatewayReader

@@ -9,17 +9,28 @@ from typing import Any
 import pytest
 from web3 import HTTPProvider
 
-from anvil import anvil
-from batches import LIMIT, POLICY, SLOTS, SPEC, Draft, Sealed, honest, loose_json, small_spec, write_tokenizer
-from networks import BOND, Network, deploy_on
+from sapo_devnet.testkit.anvil import anvil
+from sapo_devnet.testkit.formula import (
+    LIMIT,
+    POLICY,
+    SLOTS,
+    SPEC,
+    Draft,
+    Sealed,
+    honest,
+    loose_json,
+    small_spec,
+    write_tokenizer,
+)
+from sapo_devnet.testkit.networks import BOND, Network, deploy_on
 from sapo_verifier import protocol
+from sapo_verifier.audit import Audit
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.chain.audits import AuditsReader, BatchState
 from sapo_verifier.chain.contracts import Argument, Call, abi, signature_hash
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader, NodeState
 from sapo_verifier.cid import block_digest
-from sapo_verifier.evidence import Audit
 from sapo_verifier.objects import Record, encode_records
 from sapo_verifier.proofs import find_proof
 from sapo_verifier.protocol import word

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import publishers as publishing
-from batches import honest
-from publishers import Publishers, publishers
+from sapo_devnet.testkit import publishers as publishing
+from sapo_devnet.testkit.formula import honest
+from sapo_devnet.testkit.publishers import Publishers, publishers
 from sapo_verifier import cli, keystore
 from sapo_verifier.chain.audits import AuditsReader, BatchState
 from sapo_verifier.objects import Record

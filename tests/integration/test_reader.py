@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from anvil import Anvil, anvil
-from networks import BOND, Network, deploy_on, small_spec
+from sapo_devnet.testkit.anvil import Anvil, anvil
+from sapo_devnet.testkit.networks import BOND, Network, deploy_on, small_spec
 from sapo_verifier import protocol
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError, ChainMismatch, ChainReset, ChainUnavailable

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sapo_devnet.nodes import SAPO
 from sapo_devnet.processes import Process
-
-from processes import descendants, remaining, users_of, wait_until
+from sapo_devnet.testkit.alive import descendants, remaining, users_of, wait_until
+from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
+from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier import keystore
 from sapo_verifier.chain.reader import NodeState
-from swarm import Swarm, sapo, swarm
-from tiny_policy import tiny_folder
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sapo_devnet.checkout import ROOT
 from sapo_devnet.nodes import DevnetNode
 from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
-
-from anvil import ROOT, anvil
-from processes import wait_until
+from sapo_devnet.testkit.alive import wait_until
+from sapo_devnet.testkit.anvil import anvil
+from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
 from sapo_verifier.chain.events import pages
 from sapo_verifier.chain.reader import BatchInfo
-from swarm import Swarm, sapo, swarm
 
 
 @pytest.fixture(scope="module")

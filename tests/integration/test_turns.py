@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from networks import BOND, Network
-from sapo_client.chain.registration import why_silent
-from sapo_client.chain.turns import LONGEST, STANDSTILL, Turns, place_of, put_anew
-from sapo_client.node import Node
-from sapo_client.report import RoundReport
+from sapo_client.duties.registration import why_silent
+from sapo_client.node.loop import Node
+from sapo_client.state.report import RoundReport
+from sapo_client.transactions.turns import LONGEST, STANDSTILL, Turns, place_of, put_anew
+from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.audits import BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.events import pages

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sapo_devnet.nodes import DevnetNode
-from sapo_devnet.policies import DevnetPolicy
 
 from answering import chat_folder, compact_folder, two_bases
-from sapo_client.config import Settings
-from sapo_client.report import read_rounds
+from sapo_client.state.report import read_rounds
+from sapo_client.state.settings import Settings
+from sapo_devnet.nodes import DevnetNode
+from sapo_devnet.policies import DevnetPolicy
+from sapo_devnet.testkit.swarm import Swarm, swarm
 from sapo_verifier.ipfs import GatewayReader
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest
-from swarm import Swarm, swarm
 
 ROUNDS = 4
 RANK = 4

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from web3.exceptions import ContractCustomError
 
-from anvil import ROOT, anvil
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.testkit.anvil import anvil
 from sapo_verifier.protocol import record_chunks
 from vectors import FILE, VECTORS, big, raw
 

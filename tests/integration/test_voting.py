@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from networks import BOND, Network
+from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier import protocol
+from sapo_verifier.audit import Outcome
 from sapo_verifier.chain.audits import BallotState, BatchState, Votes
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError
 from sapo_verifier.chain.events import pages
 from sapo_verifier.cid import block_digest
-from sapo_verifier.evidence import Outcome
 from sapo_verifier.objects import VerdictReport
 from voters import FAIL, UNKNOWN, VOID, Voter, begin, commit, play_round, send, set_back, settle_outboxes
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from networks import Network
+from sapo_devnet.testkit.networks import Network
 from sapo_verifier.chain.audits import BallotState, BatchState
 from sapo_verifier.chain.contracts import Call
 from voters import Voter, begin, network_with_batches, play_round, send, settle_outboxes

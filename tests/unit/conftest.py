@@ -1,4 +1,4 @@
-"""Fixtures of the tests that audit an honest batch and changed ones (tests/batches.py), or run a model."""
+"""Fixtures of the tests that audit an honest batch and changed ones (testkit/formula.py), or run a model."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def worker():
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     """Finds the tokenizer of the batch's base."""
-    from batches import write_tokenizer
+    from sapo_devnet.testkit.formula import write_tokenizer
     from sapo_verifier.bases import Tokenizer
 
     folder = tmp_path_factory.mktemp("base")
@@ -27,7 +27,7 @@ def tokenizer(tmp_path_factory):
 @pytest.fixture
 def draft(worker):
     """An honest batch, to be changed by the test."""
-    from batches import honest
+    from sapo_devnet.testkit.formula import honest
 
     return honest(worker)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.voting.ballots import Ballot, BallotBox, Deal
+from sapo_client.duties.ballots import Ballot, BallotBox, Deal
 
 DEAL = Deal(7, 1, b"\3" * 32, b"\4" * 32)
 FIRST = Ballot(DEAL, 0b01_10, b'{"v":1}', b"\1" * 32)
@@ -74,7 +74,7 @@ def test_a_kill_right_after_put(path: Path) -> None:
     program = f"""
 import os, signal
 from pathlib import Path
-from sapo_client.voting.ballots import Ballot, BallotBox, Deal
+from sapo_client.duties.ballots import Ballot, BallotBox, Deal
 BallotBox(Path({str(path)!r})).put(Ballot(Deal{astuple(DEAL)!r}, 6, b"report", bytes(32)))
 os.kill(os.getpid(), signal.SIGKILL)
 """

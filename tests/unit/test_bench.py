@@ -7,20 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from sapo_bench.__main__ import Entry, _run
-from sapo_bench.document import write
-from sapo_bench.work import Report, Step, Work
 
 from sapo_client import cli
-from sapo_client.bench.command import table
 from sapo_client.bench.meter import Meter, Taken
 from sapo_client.bench.prompts import bench_spec
 from sapo_client.bench.work import Result
 from sapo_client.bench.work import bench as work_bench
-from sapo_client.config import GenerationSettings
-from sapo_client.training.policy import Policy
+from sapo_client.commands.bench import table
+from sapo_client.policy.policy import Policy
+from sapo_client.state.settings import GenerationSettings
 from sapo_client.training.sapo import TrainConfig
-from tiny_policy import tiny_folder
+from sapo_devnet.testkit.tiny_policy import tiny_folder
+from sapo_lab.bench.__main__ import Entry, _run
+from sapo_lab.bench.document import write
+from sapo_lab.bench.work import Report, Step, Work
 
 MIB = 1 << 20
 RAN = {
@@ -208,4 +208,4 @@ def test_a_report_reads_back(tmp_path: Path) -> None:
 
 def test_a_trainer_that_fails_is_told_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(Entry("no_such_trainer", {}), WORK, verbose=False) is None
-    assert "No module named sapo_bench.no_such_trainer" in capsys.readouterr().err
+    assert "No module named sapo_lab.bench.no_such_trainer" in capsys.readouterr().err

@@ -142,7 +142,7 @@ def test_coins_are_exact() -> None:
 def test_nested_json_cannot_end_the_process() -> None:
     """In a process of its own, as it would not survive a failure."""
     code = (
-        "import sapo_verifier.chain.reader, sapo_verifier.chain.deploying, sapo_client.chain.outbox, json\n"
+        "import sapo_verifier.chain.reader, sapo_verifier.chain.deploying, sapo_client.transactions.outbox, json\n"
         "try: json.loads('[' * 100_000)\n"
         "except RecursionError: print('refused')"
     )

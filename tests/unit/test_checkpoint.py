@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from sapo_client.pocket import EOS_ID
-from sapo_client.training.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint
-from sapo_client.training.policy import Policy
+from sapo_client.policy.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint
+from sapo_client.policy.policy import Policy
 from sapo_client.training.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
+from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_verifier.model.weights import WeightsError
-from tiny_policy import tiny_policy
 
 CONFIG = TrainConfig(learning_rate=3e-3)
 GROUPS = [

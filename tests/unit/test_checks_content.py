@@ -2,7 +2,7 @@
 
 import pytest
 
-from batches import (
+from sapo_devnet.testkit.formula import (
     EOS,
     GROUP,
     LIMIT,

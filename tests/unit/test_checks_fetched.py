@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from batches import GROUP, LIMIT, SLOTS, assert_stopped
+from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, assert_stopped
 from sapo_verifier import checks
 from sapo_verifier.bases import BaseMissingError, Tokenizer
 from sapo_verifier.checks import CHECKS, check_batch

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batches import honest, loose_json
-from mutations import StandIn, meaning, mutate
+from sapo_devnet.testkit.formula import honest, loose_json
+from sapo_lab.sweeps.mutations import StandIn, meaning, mutate
 from sapo_verifier.checks import CHECKS, check_batch
 
 MUTATIONS = 600

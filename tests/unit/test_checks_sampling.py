@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batches import (
+from sapo_devnet.testkit.formula import (
     BEACON,
     EOS,
     GROUP,

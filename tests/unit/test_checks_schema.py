@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from batches import GROUP, LIMIT, assert_stopped, loose_json
+from sapo_devnet.testkit.formula import GROUP, LIMIT, assert_stopped, loose_json
 from sapo_verifier.objects import Record, encode_records
 
 RECORD = Record(5, 0, 2**64 - 1)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from networks import small_spec
 from sapo_client import cli
-from sapo_client.config import Settings
+from sapo_client.state.settings import Settings
+from sapo_devnet.testkit.networks import small_spec
 from sapo_verifier import keystore
 from sapo_verifier.chain.deployment import Contracts, Deployment
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from sapo_client.sharing.committed import PUBLISHED, committed_weights
-from sapo_client.training.checkpoint import save_checkpoint
-from sapo_client.training.policy import Policy, Published
+from sapo_client.batches.committed import PUBLISHED, committed_weights
+from sapo_client.policy.checkpoint import save_checkpoint
+from sapo_client.policy.policy import Policy, Published
 from sapo_client.training.sapo import TrainConfig, make_optimizer
-from tiny_policy import tiny_policy
+from sapo_devnet.testkit.tiny_policy import tiny_policy
 
 
 @pytest.fixture

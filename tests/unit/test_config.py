@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapo_client.config import (
+from sapo_client.state.settings import (
     FILE_NAME,
     AuditSettings,
     ChainSettings,

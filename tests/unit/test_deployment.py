@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from networks import small_spec
+from sapo_devnet.testkit.networks import small_spec
 from sapo_verifier.chain.deployment import Contracts, Deployment, DeploymentError
 
 NAMES = ("nodes", "beacon", "rounds", "audits", "rewards", "token")

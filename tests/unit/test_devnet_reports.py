@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+
 from sapo_devnet import reports as module
 from sapo_devnet.reports import Reports
-
 from sapo_verifier.chain.events import ChainEvent, Cursor, Page
 from sapo_verifier.cid import block_digest
 from sapo_verifier.ipfs import BlockUnavailable

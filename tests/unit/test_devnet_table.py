@@ -4,9 +4,9 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-from sapo_devnet.table import COLUMNS, checked_share, round_line, table, third_means
 
-from sapo_client.report import RoundReport
+from sapo_client.state.report import RoundReport
+from sapo_devnet.table import COLUMNS, checked_share, round_line, table, third_means
 
 
 def row(round_: int, node: str = "node0", **values: Any) -> dict[str, Any]:

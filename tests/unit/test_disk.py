@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sapo_client import cli
-from sapo_client.disk import disk_failure
+from sapo_client.state.disk import disk_failure
 
 
 def test_sqlite_says_that_its_disk_is_full(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_a_wrong_statement_is_no_full_disk() -> None:
 OPEN = """
 import resource, sqlite3, sys
 from pathlib import Path
-from sapo_client.chain.outbox_store import OutboxStore
-from sapo_client.sharing.pins import PinBook
+from sapo_client.transactions.store import OutboxStore
+from sapo_client.batches.pins import PinBook
 path = Path(sys.argv[2])
 make = {"pins": lambda: PinBook(path), "outbox": lambda: OutboxStore(path, "me")}[sys.argv[1]]
 make().close()

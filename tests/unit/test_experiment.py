@@ -7,33 +7,33 @@ from pathlib import Path
 
 import pytest
 import torch
-from sapo_experiment.bench import check
-from sapo_experiment.commands import STUDIES, main
-from sapo_experiment.configurations import QUICK, TABLE
-from sapo_experiment.others import other_tokenizer, smaller
-from sapo_experiment.plot import draw as plot
-from sapo_experiment.poison import arm
-from sapo_experiment.results import COLUMNS, Rows, curves, markdown, read_csv, row_of, write_csv
-from sapo_experiment.runner import Ground, run
-from sapo_experiment.setting import Draw, Setting
-from sapo_experiment.stacked import generate_stacked, stackable
-from sapo_experiment.studies import study
-from sapo_experiment.swarm import Swarm, _distance, address, make_members, train_config
-from sapo_experiment.tasks import RememberingWorker
 
 from experiments import TASKS, ground, taught_folder
-from sapo_client.sharing.auditing import usable
-from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Dealt, check_own, make_batch
-from sapo_client.training.ingest import training_groups
-from sapo_client.training.learner import Learner
-from sapo_client.training.policy import Policy
+from sapo_client.batches.auditing import usable
+from sapo_client.batches.ingest import training_groups
+from sapo_client.batches.publish import NO_CHAIN, NOBODY, Dealt, check_own, make_batch
+from sapo_client.node.learner import Learner
+from sapo_client.policy.policy import Policy
 from sapo_client.training.sapo import has_advantage
+from sapo_devnet.testkit.tiny_policy import tiny_policy
+from sapo_lab.experiment.bench import check
+from sapo_lab.experiment.commands import STUDIES, main
+from sapo_lab.experiment.configurations import QUICK, TABLE
+from sapo_lab.experiment.others import other_tokenizer, smaller
+from sapo_lab.experiment.plot import draw as plot
+from sapo_lab.experiment.poison import arm
+from sapo_lab.experiment.results import COLUMNS, Rows, curves, markdown, read_csv, row_of, write_csv
+from sapo_lab.experiment.runner import Ground, run
+from sapo_lab.experiment.setting import Draw, Setting
+from sapo_lab.experiment.stacked import generate_stacked, stackable
+from sapo_lab.experiment.studies import study
+from sapo_lab.experiment.swarm import Swarm, _distance, address, make_members, train_config
+from sapo_lab.experiment.tasks import RememberingWorker
 from sapo_verifier import protocol
+from sapo_verifier.audit import Audit
 from sapo_verifier.checks import check_batch
-from sapo_verifier.evidence import Audit
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.tasks import TaskWorker
-from tiny_policy import tiny_policy
 
 SMALL = Setting(own_groups=3, external_groups=2, nodes=3, rounds=3, learning_rate=1e-3)
 
@@ -316,7 +316,7 @@ def test_a_smaller_policy_learns_beside_a_larger_one(
 ):
     """Brought up in a moment here, so it knows nothing; but it is another base of the same network."""
     for name, value in (("others.STEPS", 1), ("others.ITEMS", 20)):
-        monkeypatch.setattr(f"sapo_experiment.{name}", value)
+        monkeypatch.setattr(f"sapo_lab.experiment.{name}", value)
     monkeypatch.setattr("sapo_client.pocket.STEPS", 20)
     (tmp_path / ".cache").mkdir()
     laid = ground(worker, folder, smaller(tmp_path, folder))

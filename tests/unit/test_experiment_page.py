@@ -1,10 +1,11 @@
-"""What docs/experiments.md shows is what its CSV files hold."""
+"""What docs/results/experiments.md shows is what its CSV files hold."""
 
 from pathlib import Path
 
 import pytest
-from sapo_experiment.commands import DOCS, PAGE, STUDIES
-from sapo_experiment.page import fill, table_of, tables
+
+from sapo_lab.experiment.commands import DOCS, PAGE, STUDIES
+from sapo_lab.experiment.page import fill, table_of, tables
 
 
 def test_every_result_is_on_the_page_and_every_table_has_its_files() -> None:

@@ -9,12 +9,11 @@ from typing import get_args
 
 import pytest
 import torch
-from sapo_experiment.commands import _parser as swarm_parser
 
 from sapo_client.cli import _parser
-from sapo_client.config import SapoSettings
 from sapo_client.pocket import EOS_ID
-from sapo_client.training.policy import Policy
+from sapo_client.policy.policy import Policy
+from sapo_client.state.settings import SapoSettings
 from sapo_client.training.sapo import (
     External,
     Group,
@@ -27,7 +26,8 @@ from sapo_client.training.sapo import (
     select_samples,
     train_step,
 )
-from tiny_policy import tiny_policy
+from sapo_devnet.testkit.tiny_policy import tiny_policy
+from sapo_lab.experiment.commands import _parser as swarm_parser
 
 CONFIG = TrainConfig(learning_rate=1e-3, max_grad_norm=1e9)
 RULES: tuple[External, ...] = get_args(External)

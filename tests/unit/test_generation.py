@@ -9,14 +9,14 @@ import torch
 
 from sapo_client.generation.torch_engine import Decoding, TorchEngine
 from sapo_client.pocket import EOS_ID, VOCAB
+from sapo_client.policy.policy import Policy
 from sapo_client.training.loss import token_log_probs
-from sapo_client.training.policy import Policy
+from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, tiny_policy
 from sapo_verifier import intervals
 from sapo_verifier.model.forward import Passage, completion_states, head
 from sapo_verifier.model.positions import policy_intervals
 from sapo_verifier.model.sampling import NotFiniteError, choose, owned, scaled_cumulative, threshold
 from sapo_verifier.protocol import stream_values
-from tiny_policy import MAX_NEW_TOKENS, tiny_policy
 
 FULL = 1 << 64
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from sapo_client.training.heap import give_back
+from sapo_client.policy.heap import give_back
 
 
 def resident() -> int:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.home import is_held, only_one
+from sapo_client.state.home import is_held, only_one
 from sapo_verifier.errors import SapoError
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from sapo_client.home import only_one\n"
+    "import sys, time; from pathlib import Path; from sapo_client.state.home import only_one\n"
     "with only_one(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
 )
 

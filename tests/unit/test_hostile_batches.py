@@ -1,4 +1,4 @@
-"""Every false batch of tests/hostile, and the check that stops it: no chain, a tiny policy."""
+"""Every false batch of scripts/sapo_devnet/adversaries, and the check that stops it: no chain, a tiny policy."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from hostile import content, policies
-from hostile.attacks import CLASSES
-from hostile.names import ATTACKS
-from hostile.node import HostileNode
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, World, world
-from sapo_client.node import Node
-from sapo_client.sharing.publish import Batch, Dealt, make_batch
-from sapo_client.training.policy import Policy, Published
-from sapo_client.voting.voting import Voting
+from sapo_client.batches.publish import Batch, Dealt, make_batch
+from sapo_client.duties.voting import Voting
+from sapo_client.node.loop import Node
+from sapo_client.policy.policy import Policy, Published
+from sapo_devnet.adversaries import content, policies
+from sapo_devnet.adversaries.attacks import CLASSES
+from sapo_devnet.adversaries.names import ATTACKS
+from sapo_devnet.adversaries.node import HostileNode
 from sapo_verifier import protocol
+from sapo_verifier.audit import Audit, Found, Outcome
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
-from sapo_verifier.evidence import Audit, Found, Outcome
 from sapo_verifier.model import policy_model
 from sapo_verifier.proofs import find_proof
 from sapo_verifier.tasks import TaskWorker

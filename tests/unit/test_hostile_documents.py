@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sapo_sweeps.documents import hostile_document, kinds, sweep
-from sapo_sweeps.tally import Tally, reset_peak, resident
 
-from batches import SPEC
-from sapo_client.report import read_rounds, read_status
+from sapo_client.state.report import read_rounds, read_status
+from sapo_devnet.testkit.formula import SPEC
+from sapo_lab.sweeps.documents import hostile_document, kinds, sweep
+from sapo_lab.sweeps.tally import Tally, reset_peak, resident
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.spec import Spec
 

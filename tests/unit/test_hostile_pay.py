@@ -3,10 +3,9 @@
 from typing import Any
 
 from sapo_devnet.accounts import Account, Books
-from sapo_devnet.attacks import GROUPS, HONEST, ROUNDS, document, not_comparable
+from sapo_devnet.adversaries.names import ATTACKS
 from sapo_devnet.pay import ETHER, failures, pay_table
-
-from hostile.names import ATTACKS
+from sapo_lab.attacks import GROUPS, HONEST, ROUNDS, document, not_comparable
 
 
 def account(name: str = "node0", attack: str | None = None, **values: Any) -> Account:

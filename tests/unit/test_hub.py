@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.training.hub import model_folder
+from sapo_client.policy.hub import model_folder
+from sapo_devnet.testkit.swarm import sapo
 from sapo_verifier.errors import SapoError
-from swarm import sapo
 
 
 def test_a_folder_is_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

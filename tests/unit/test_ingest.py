@@ -8,7 +8,11 @@ import pytest
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
-from batches import (
+from sapo_client.batches.auditing import usable
+from sapo_client.batches.ingest import training_groups
+from sapo_client.policy.tokenization import Encoder
+from sapo_client.training.sapo import has_advantage
+from sapo_devnet.testkit.formula import (
     EOS,
     GROUP,
     INDEX,
@@ -23,13 +27,9 @@ from batches import (
     tokens_of,
     write_tokenizer,
 )
-from sapo_client.sharing.auditing import usable
-from sapo_client.training.ingest import training_groups
-from sapo_client.training.sapo import has_advantage
-from sapo_client.training.tokenization import Encoder
+from sapo_verifier.audit import Outcome
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import check_batch
-from sapo_verifier.evidence import Outcome
 from sapo_verifier.ipfs import StoreFailed
 from sapo_verifier.objects import Record
 from sapo_verifier.tasks import TaskWorker, deal, render

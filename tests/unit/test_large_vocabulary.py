@@ -8,8 +8,8 @@ import pytest
 from sapo_client.bench.meter import Meter
 from sapo_client.bench.work import Bench
 from sapo_client.training.sapo import TrainConfig
+from sapo_devnet.testkit.tiny_policy import tiny_folder, tiny_policy
 from sapo_verifier.networks import pocket_spec
-from tiny_policy import tiny_folder, tiny_policy
 
 VOCAB, ROWS = 151_665, 151_936  # Qwen2.5's tokenizer, and the rows of its output layer
 PROMPTS, GROUP, NEW_TOKENS = 4, 8, 32

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from sapo_client.training.checkpoint import CheckpointError
-from sapo_client.training.learner import Learner
-from sapo_client.training.policy import Policy, PolicyError
+from sapo_client.node.learner import Learner
+from sapo_client.policy.checkpoint import CheckpointError
+from sapo_client.policy.policy import Policy, PolicyError
 from sapo_client.training.sapo import GradientError, Group, Sample, TrainConfig
+from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_verifier.errors import SapoError
-from tiny_policy import tiny_policy
 
 CONFIG = TrainConfig(own_groups=1, external_groups=1, learning_rate=3e-3)
 NODE = "0x" + "11" * 20
@@ -45,7 +45,7 @@ def fail_after_the_rename(made: Learner, policy: Policy, patch: pytest.MonkeyPat
         if folder == made._checkpoints:
             raise OSError("no sync")
 
-    patch.setattr("sapo_client.training.checkpoint._sync", sync)
+    patch.setattr("sapo_client.policy.checkpoint._sync", sync)
     return CheckpointError
 
 
@@ -72,7 +72,7 @@ def fail_half_way(made: Learner, policy: Policy, patch: pytest.MonkeyPatch) -> t
         torch.rand(1)
         raise GradientError("not finite")
 
-    patch.setattr("sapo_client.training.learner.train_step", step)
+    patch.setattr("sapo_client.node.learner.train_step", step)
     return GradientError
 
 
@@ -114,7 +114,7 @@ def test_a_training_that_failed_and_is_tried_again_is_applied_once(
 
 def test_a_failed_save_leaves_nothing_that_keeps_the_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, _ = learner(tmp_path, "full")
-    monkeypatch.setattr("sapo_client.training.checkpoint._sync", lambda _: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("sapo_client.policy.checkpoint._sync", lambda _: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(CheckpointError, match="full"):
         made.train(0, [group(None)], [])
     assert list(made._checkpoints.iterdir()) == []

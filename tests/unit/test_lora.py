@@ -6,13 +6,14 @@ import pytest
 import safetensors.torch
 import torch
 
-from sapo_client.sharing.committed import committed_weights
-from sapo_client.training.checkpoint import latest_checkpoint, save_checkpoint
-from sapo_client.training.lora import LoraOptions
+from sapo_client.batches.committed import committed_weights
+from sapo_client.policy.checkpoint import latest_checkpoint, save_checkpoint
+from sapo_client.policy.lora import LoraOptions
+from sapo_client.policy.memory import MemoryOptions
+from sapo_client.policy.policy import Policy, PolicyError, PolicyOptions, save_policy
 from sapo_client.training.loss import token_log_probs
-from sapo_client.training.memory import MemoryOptions
-from sapo_client.training.policy import Policy, PolicyError, PolicyOptions, save_policy
 from sapo_client.training.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
+from sapo_devnet.testkit.tiny_policy import tiny_folder, tiny_rule
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.base import load_base
 from sapo_verifier.model.forward import Passage
@@ -20,7 +21,6 @@ from sapo_verifier.model.lora import adapted_layers, merge, read_adapter, target
 from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.model.weights import WeightsError, tensors_of
 from sapo_verifier.objects import PolicyManifest
-from tiny_policy import tiny_folder, tiny_rule
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

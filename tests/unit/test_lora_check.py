@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save
 
 from policy_batches import Made, World, declared, first_place, made_by, world
-from sapo_client.training.lora import LoraOptions
-from sapo_client.training.policy import Policy, PolicyOptions
+from sapo_client.policy.lora import LoraOptions
+from sapo_client.policy.policy import Policy, PolicyOptions
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest

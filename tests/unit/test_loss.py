@@ -9,9 +9,9 @@ from torch import Tensor
 
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss, token_log_probs
+from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_verifier.model import forward
 from sapo_verifier.model.forward import Passage
-from tiny_policy import tiny_policy
 
 NAN = math.nan
 

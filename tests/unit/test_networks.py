@@ -8,14 +8,14 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from sapo_devnet.policies import DevnetPolicy, devnet_spec
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers.processors import TemplateProcessing
 
 from answering import chat_base as answering_base
 from answering import chat_folder, compact_folder
-from anvil import ROOT
-from sapo_client.training.policy import Policy
+from sapo_client.policy.policy import Policy
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.policies import DevnetPolicy, devnet_spec
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import SapoError
 from sapo_verifier.networks import (

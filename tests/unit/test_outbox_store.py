@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.chain.outbox_store import SCHEMA, VERSION, OutboxError, OutboxStore
+from sapo_client.transactions.store import SCHEMA, VERSION, OutboxError, OutboxStore
 from sapo_verifier.chain.contracts import Call
 
 POKE = Call("rounds", "poke")

@@ -8,11 +8,11 @@ import torch
 
 from sapo_client.generation.torch_engine import Decoding
 from sapo_client.pocket import VOCAB
-from sapo_client.training.policy import Policy
+from sapo_client.policy.policy import Policy
+from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_verifier.model import forward
 from sapo_verifier.model.forward import Passage, completion_states, micro_batches, pass_batches
 from sapo_verifier.model.packing import PACKED_TOKENS, is_packable, lay_out, pack_length, packs
-from tiny_policy import tiny_policy
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from sapo_client.sharing.pins import PinBook
+from sapo_client.batches.pins import PinBook
 
 A, B = b"a" * 32, b"b" * 32
 

@@ -8,8 +8,9 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.training.policy import Policy, PolicyError, save_policy
-from sapo_client.training.tokenization import Encoder
+from sapo_client.policy.policy import Policy, PolicyError, save_policy
+from sapo_client.policy.tokenization import Encoder
+from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, TAMPERINGS, tampered, tiny_folder, tiny_policy, tiny_rule
 from sapo_verifier.bases import Tokenizer as BaseTokenizer
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.cid import block_digest
@@ -19,7 +20,6 @@ from sapo_verifier.model.forward import check_head
 from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.model.weights import WeightsError
 from sapo_verifier.objects import PolicyManifest
-from tiny_policy import MAX_NEW_TOKENS, TAMPERINGS, tampered, tiny_folder, tiny_policy, tiny_rule
 
 
 @pytest.fixture

@@ -8,19 +8,19 @@ import pytest
 import torch
 
 from policy_batches import Made, World, declared, first_place, made_by, spec_of, world
+from sapo_client.batches.auditing import usable
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.sharing.auditing import usable
-from sapo_client.training.policy import Policy
+from sapo_client.policy.policy import Policy
+from sapo_devnet.testkit.tiny_policy import tiny_folder
+from sapo_verifier.audit import Outcome
 from sapo_verifier.bases import Bases
 from sapo_verifier.checks import check_batch
-from sapo_verifier.evidence import Outcome
 from sapo_verifier.intervals import FULL, REJECT_TOLERANCE, VOID_TOLERANCE, WIDEN_TOLERANCE
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.model.policy_check import Claim, PolicyModels, compare
 from sapo_verifier.model.positions import Position, policy_intervals
 from sapo_verifier.objects import Record
 from sapo_verifier.tasks import TaskWorker, compact_answer, deal
-from tiny_policy import tiny_folder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

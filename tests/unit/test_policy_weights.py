@@ -12,26 +12,26 @@ from typing import Any
 import pytest
 import torch
 
+import sapo_verifier
 from policy_batches import Made, World, declared, made_by, world
+from sapo_client.batches.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.batches.pins import PinBook
 from sapo_client.pocket import EOS_ID
-from sapo_client.report import RoundReport
-from sapo_client.sharing.auditing import KEEP_ROUNDS, Auditor
-from sapo_client.sharing.pins import PinBook
-from sapo_client.training.policy import Policy
-from sapo_verifier import evidence
+from sapo_client.policy.policy import Policy
+from sapo_client.state.report import RoundReport
+from sapo_devnet.testkit.tiny_policy import TAMPERINGS, tampered
+from sapo_verifier.audit import Found, fetch_batch
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
-from sapo_verifier.evidence import Found, fetch_batch
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
 from sapo_verifier.model.policy_check import PolicyModels
 from sapo_verifier.objects import Record
 from sapo_verifier.tasks import TaskWorker
-from tiny_policy import TAMPERINGS, tampered
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-VERIFIER = Path(evidence.__file__).parent
+VERIFIER = Path(sapo_verifier.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_chunks_have_their_exact_limits_and_the_first_missing_one_ends_the_fetch
     assert made.audit(None).weight_blocks() == [
         (zeros, MAX_BLOCK_BYTES), (zeros, MAX_BLOCK_BYTES), (ones, MAX_BLOCK_BYTES), (rest, 7),
     ]  # fmt: skip
-    monkeypatch.setattr(evidence, "WEIGHT_BLOCKS_AT_A_TIME", 1)
+    monkeypatch.setattr("sapo_verifier.audit.WEIGHT_BLOCKS_AT_A_TIME", 1)
     assert [[d for d, _ in step] for step in fetched(made)[0].steps[3:]] == [[zeros], [ones], [rest]]
     del made.blocks[ones]
     assert [[d for d, _ in step] for step in fetched(made)[0].steps[3:]] == [[zeros], [ones]]
@@ -293,5 +293,5 @@ def test_only_the_model_package_imports_torch_and_none_of_it_is_imported_by_the_
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             found = {name.split(".")[0] for name in names} & heavy
             assert found <= (heavy - {"sapo_client"} if inside else set()), path
-    modules = "checks, evidence, cli, networks, model, bases, intervals"
+    modules = "checks, audit, cli, networks, model, bases, intervals"
     assert python(f"import sys; from sapo_verifier import {modules}; print('torch' in sys.modules)") == "False"

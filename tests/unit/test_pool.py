@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sapo_client.report import RoundReport
-from sapo_client.sharing.pool import Pool
+from sapo_client.batches.pool import Pool
+from sapo_client.state.report import RoundReport
+from sapo_verifier.audit import Outcome, Status
 from sapo_verifier.chain.reader import BatchInfo
-from sapo_verifier.evidence import Outcome, Status
 
 NODE = "0x" + "11" * 20
 

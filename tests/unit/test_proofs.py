@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from batches import GROUP, LIMIT, SLOTS, SPEC, Draft, Sealed, honest, small_spec
+from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, SPEC, Draft, Sealed, honest, small_spec
 from sapo_verifier import protocol
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.objects import Record, encode_records

@@ -9,14 +9,14 @@ import torch
 from sapo_client.generation import records as records_module
 from sapo_client.generation.records import RecordError, hold, make_records
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.training.policy import Policy
+from sapo_client.policy.policy import Policy
+from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, tiny_policy
 from sapo_verifier.intervals import FULL, VOID_TOLERANCE, WIDEN_TOLERANCE
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.model.positions import Position, policy_intervals
 from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.objects import Record
 from sapo_verifier.protocol import stream_values
-from tiny_policy import MAX_NEW_TOKENS, tiny_policy
 
 PROMPTS = [[5, 6, 7], [8], [9, 10]] * 4
 KEYS = [bytes([i]) * 32 for i in range(len(PROMPTS))]

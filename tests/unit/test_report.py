@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from sapo_client.report import ROUNDS_FILE, STATUS_FILE, RoundReport, StatusFile, read_rounds, read_status
+from sapo_client.state.report import ROUNDS_FILE, STATUS_FILE, RoundReport, StatusFile, read_rounds, read_status
 
 
 def test_reports_come_back_in_the_order_of_rounds(tmp_path: Path) -> None:

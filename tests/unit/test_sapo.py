@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from sapo_client.pocket import EOS_ID, VOCAB
+from sapo_client.policy.policy import Policy
 from sapo_client.training.loss import token_log_probs
-from sapo_client.training.policy import Policy
 from sapo_client.training.sapo import (
     GradientError,
     Group,
@@ -24,8 +24,8 @@ from sapo_client.training.sapo import (
     select_samples,
     train_step,
 )
+from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_verifier.model.forward import Passage
-from tiny_policy import tiny_policy
 
 CONFIG = TrainConfig(learning_rate=3e-3, external="truncated")
 PROMPT = [5, 6, 7]
@@ -297,6 +297,6 @@ def test_a_large_model_is_trained_in_smaller_passes(policy: Policy, monkeypatch:
     """If nobody says how many tokens a pass takes; what is said counts."""
     passages = [Passage([5, 6], [10] * 60)] * 300
     whole = len(policy.batches(passages))
-    monkeypatch.setattr("sapo_client.training.memory.LARGE", 1)
+    monkeypatch.setattr("sapo_client.policy.memory.LARGE", 1)
     assert len(policy.batches(passages)) > whole
     assert len(policy.batches(passages, 8192)) == whole

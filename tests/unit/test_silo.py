@@ -2,14 +2,14 @@
 
 import pytest
 
-from sapo_client.report import RoundReport, read_rounds
-from sapo_client.sharing import publish
-from sapo_client.training import silo
-from sapo_client.training.checkpoint import latest_checkpoint
-from sapo_client.training.policy import Policy
+from sapo_client.batches import publish
+from sapo_client.node import silo
+from sapo_client.policy.checkpoint import latest_checkpoint
+from sapo_client.policy.policy import Policy
+from sapo_client.state.report import RoundReport, read_rounds
 from sapo_client.training.sapo import TrainConfig
+from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier.networks import pocket_spec
-from tiny_policy import tiny_folder
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sapo_simulation import rules as r
-from sapo_simulation.commands import main
-from sapo_simulation.exact import binomial, fate
-from sapo_simulation.rounds import Played, play_many
-from sapo_simulation.rules import Ballots, Rules
-from sapo_simulation.strategies import Strategy, Truth, swarm
 
-from anvil import ROOT, anvil
-from networks import Network, deploy_on, small_spec
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.testkit.anvil import anvil
+from sapo_devnet.testkit.networks import Network, deploy_on, small_spec
+from sapo_lab.simulation import rules as r
+from sapo_lab.simulation.commands import main
+from sapo_lab.simulation.exact import binomial, fate
+from sapo_lab.simulation.rounds import Played, play_many
+from sapo_lab.simulation.rules import Ballots, Rules
+from sapo_lab.simulation.strategies import Strategy, Truth, swarm
 from sapo_verifier import protocol
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import ChainReader

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from networks import small_spec
-from sapo_client import status
-from sapo_client.config import ChainSettings, PolicySettings, Settings
-from sapo_client.home import only_one
-from sapo_client.report import STATUS_FILE, RoundReport
+from sapo_client.commands import status
+from sapo_client.state.home import only_one
+from sapo_client.state.report import STATUS_FILE, RoundReport
+from sapo_client.state.settings import ChainSettings, PolicySettings, Settings
+from sapo_devnet.testkit.networks import small_spec
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.errors import SapoError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rules import MONEY
+from sapo_devnet.testkit.rules import MONEY
 from sapo_verifier.protocol import dataset_choice, generator_seed, task_seed
 from sapo_verifier.spec import INSTRUCTION_BYTES, Spec
 from sapo_verifier.tasks import (

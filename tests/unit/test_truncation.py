@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.chain.outbox_store import OutboxError, OutboxStore
-from sapo_client.database import DatabaseBrokenError
-from sapo_client.report import RoundReport, StatusFile, read_rounds, read_status
-from sapo_client.sharing.pins import PinBook
-from sapo_client.voting.ballots import Ballot, BallotBox, Deal
+from sapo_client.batches.pins import PinBook
+from sapo_client.duties.ballots import Ballot, BallotBox, Deal
+from sapo_client.state.report import RoundReport, StatusFile, read_rounds, read_status
+from sapo_client.state.sqlite import DatabaseBrokenError
+from sapo_client.transactions.store import OutboxError, OutboxStore
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.cid import block_digest
-from sapo_verifier.ipfs.blockstore import BlockRepo
+from sapo_verifier.ipfs.daemon.repo import BlockRepo
 
 CUTS: dict[str, Callable[[int], int]] = {
     "all": lambda size: 0,
@@ -28,9 +28,9 @@ ROWS = 60  # of each journal: several pages
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from sapo_client.voting.ballots import Ballot, BallotBox, Deal
-from sapo_client.chain.outbox_store import OutboxStore
-from sapo_client.sharing.pins import PinBook
+from sapo_client.duties.ballots import Ballot, BallotBox, Deal
+from sapo_client.transactions.store import OutboxStore
+from sapo_client.batches.pins import PinBook
 from sapo_verifier.chain.contracts import Call
 folder = Path(sys.argv[1])
 outbox, pins, ballots = OutboxStore(folder / "outbox", "me"), PinBook(folder / "pins"), BallotBox(folder / "ballots")

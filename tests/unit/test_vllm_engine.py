@@ -11,18 +11,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sapo_client.config import GenerationSettings
-from sapo_client.generation import factory, vllm_engine
+from sapo_client.generation import factory
 from sapo_client.generation.factory import make_engine, vllm_python
 from sapo_client.generation.torch_engine import TorchEngine
-from sapo_client.generation.vllm_engine import RESTARTS, EngineError, VllmEngine, VllmOptions
-from sapo_client.training.lora import LoraOptions
-from sapo_client.training.memory import MemoryOptions
-from sapo_client.training.policy import Policy, PolicyOptions
+from sapo_client.generation.vllm import engine as vllm_engine
+from sapo_client.generation.vllm.engine import RESTARTS, EngineError, VllmEngine, VllmOptions
+from sapo_client.policy.lora import LoraOptions
+from sapo_client.policy.memory import MemoryOptions
+from sapo_client.policy.policy import Policy, PolicyOptions
+from sapo_client.state.settings import GenerationSettings
+from sapo_devnet.checkout import SCRIPTS
+from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, tiny_folder, tiny_policy, tiny_rule
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.networks import pocket_spec
-from tiny_policy import MAX_NEW_TOKENS, tiny_folder, tiny_policy, tiny_rule
 
 FAKE = Path(__file__).resolve().parents[1] / "fake_vllm.py"
 ROWS = ([[5, 6]] * 3, [[], [9], [5] * MAX_NEW_TOKENS], [bytes(32)] * 3)
@@ -172,13 +174,13 @@ def test_a_process_ends_with_the_node(engine: Made, tmp_path: Path) -> None:
     (tmp_path / "behaviour").write_text("well")
     script = (
         "import os, sys; from pathlib import Path; sys.path.append(sys.argv[2])\n"
-        "from tiny_policy import tiny_policy; from sapo_client.generation.vllm_engine import *\n"
+        "from sapo_devnet.testkit.tiny_policy import tiny_policy; from sapo_client.generation.vllm.engine import *\n"
         "folder = Path(sys.argv[1]); options = VllmOptions(python=folder / 'python', longest=64)\n"
         "engine = VllmEngine(tiny_policy(folder / 'tiny'), options, max_new_tokens=4, scratch=folder)\n"
         "engine.start(); print(engine.pid, flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, tmp_path, FAKE.parent], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, tmp_path, SCRIPTS], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == -9, done.stderr
     child = Path(f"/proc/{int(done.stdout)}/stat")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapo_client.generation.vllm_rows import Rows
+from sapo_client.generation.vllm.rows import Rows
 
 
 def test_added_removed_moved_and_swapped() -> None:

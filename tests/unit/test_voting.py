@@ -2,13 +2,13 @@
 
 import pytest
 
-from sapo_client.voting.penalties import has_wrong_verdicts
-from sapo_client.voting.voting import report
+from sapo_client.duties.penalties import has_wrong_verdicts
+from sapo_client.duties.voting import report
+from sapo_verifier.audit import Outcome
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.chain.audits import BatchOutcome, BatchState, Votes
 from sapo_verifier.checks import CHECKS, Verdict, verdict
 from sapo_verifier.errors import ObjectError
-from sapo_verifier.evidence import Outcome
 from sapo_verifier.objects import MAX_FINDINGS, MAX_REASON, VerdictReport
 
 VOTER = "0x" + "ab" * 20

@@ -9,14 +9,14 @@ import torch
 
 from forced_rows import CONTEXT, EOS, MAX_NEW_TOKENS
 from policy_batches import spec_of
-from sapo_client.config import GenerationSettings
 from sapo_client.generation.factory import vllm_python
-from sapo_client.generation.vllm_engine import VllmEngine, VllmOptions
-from sapo_client.training.policy import Policy
+from sapo_client.generation.vllm.engine import VllmEngine, VllmOptions
+from sapo_client.policy.policy import Policy
+from sapo_client.state.settings import GenerationSettings
+from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier.errors import SapoError
 from sapo_verifier.networks import pocket_spec
 from sapo_verifier.spec import Spec
-from tiny_policy import tiny_folder
 
 # A block of vLLM's cache on a CPU has 128 tokens; one token of the model below takes 1 KiB. Eight blocks are enough for
 # two of the longest sequences, and sixteen run at a time.

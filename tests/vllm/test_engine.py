@@ -11,9 +11,9 @@ import torch
 
 from forced_rows import EOS, MAX_NEW_TOKENS, rows_of
 from sapo_client.generation.records import make_records
-from sapo_client.generation.vllm_engine import VllmEngine
+from sapo_client.generation.vllm.engine import VllmEngine
 from sapo_client.pocket import VOCAB
-from sapo_client.training.policy import Policy
+from sapo_client.policy.policy import Policy
 from sapo_verifier.intervals import WIDEN_TOLERANCE, miss
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.model.positions import positions

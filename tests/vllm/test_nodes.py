@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, Made, World
-from sapo_client.config import GenerationSettings
+from sapo_client.batches.publish import Dealt, check_own, make_batch
 from sapo_client.generation.factory import make_engine
-from sapo_client.generation.vllm_engine import EngineError, VllmEngine
-from sapo_client.report import read_rounds
-from sapo_client.sharing.publish import Dealt, check_own, make_batch
-from sapo_client.training.policy import Policy
+from sapo_client.generation.vllm.engine import EngineError, VllmEngine
+from sapo_client.policy.policy import Policy
+from sapo_client.state.report import read_rounds
+from sapo_client.state.settings import GenerationSettings
+from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier import protocol
 from sapo_verifier.bases import Bases
 from sapo_verifier.cid import block_digest
@@ -23,7 +24,6 @@ from sapo_verifier.model import policy_model
 from sapo_verifier.networks import pocket_spec
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
-from tiny_policy import tiny_folder
 
 ON_A_CARD = torch.cuda.is_available()
 

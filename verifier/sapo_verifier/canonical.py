@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785), restricted to what protocol objects may hold (PROTOCOL.md, Encoding).
+"""Canonical JSON (RFC 8785), restricted to what protocol objects may hold (docs/protocol.md, section 1).
 
 Objects, arrays, strings, booleans and integers below 2**53 in magnitude; at most 1 MiB and eight levels deep. There is
 exactly one way to write a document, so equal documents have equal digests.

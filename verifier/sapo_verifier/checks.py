@@ -9,9 +9,9 @@ from dataclasses import replace
 from enum import IntEnum
 
 from sapo_verifier import protocol
+from sapo_verifier.audit import Audit, Outcome, SlotError
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import ObjectError, SapoError
-from sapo_verifier.evidence import Audit, Outcome, SlotError
 from sapo_verifier.ipfs import BlockTooLarge, StoreFailed
 from sapo_verifier.objects import Record, hex_digest, unpack_records
 from sapo_verifier.tasks import TaskError, render, rewards

@@ -1,7 +1,7 @@
 """Content addresses: a block's sha2-256 digest (what the chain holds) and its text form `bafkrei…` (what IPFS shows).
 
 A CID here is always CIDv1, codec raw (0x55), sha2-256, base32 lower case without padding
-(multiformats: CID specification; PROTOCOL.md, Encoding). Standard library only.
+(multiformats: CID specification; docs/protocol.md, section 1). Standard library only.
 """
 
 import base64
@@ -10,7 +10,7 @@ import hashlib
 from sapo_verifier.errors import ObjectError
 
 BLOCK_LIMIT = 1 << 20
-"""Largest block, in bytes (PROTOCOL.md). Changing this breaks agreement on which blocks exist."""
+"""Largest block, in bytes (docs/protocol.md). Changing this breaks agreement on which blocks exist."""
 
 # version 1, codec raw, multihash sha2-256, 32 bytes follow
 _PREFIX = bytes([0x01, 0x55, 0x12, 0x20])

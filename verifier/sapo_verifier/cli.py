@@ -12,7 +12,7 @@ from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:
-    from sapo_verifier.evidence import Outcome
+    from sapo_verifier.audit import Outcome
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,8 +77,8 @@ def _number(text: str) -> int:
 
 
 def _batch(options: argparse.Namespace) -> int:
-    from sapo_verifier.bench import bench, chain_of
     from sapo_verifier.checks import check_batch
+    from sapo_verifier.commands.tools import bench, chain_of
 
     with chain_of(options) as reader, bench(options, reader) as tools:
         batch = reader.batch_at(options.index)
@@ -88,13 +88,13 @@ def _batch(options: argparse.Namespace) -> int:
 
 
 def _prove(options: argparse.Namespace) -> int:
-    from sapo_verifier.proving import prove
+    from sapo_verifier.commands.prove import prove
 
     return prove(options)
 
 
 def _round(options: argparse.Namespace) -> int:
-    from sapo_verifier.rounds import show_round
+    from sapo_verifier.commands.round import show_round
 
     return show_round(options)
 

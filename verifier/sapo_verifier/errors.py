@@ -6,4 +6,4 @@ class SapoError(Exception):
 
 
 class ObjectError(SapoError):
-    """Bytes that are no valid protocol object (PROTOCOL.md, Encoding and Objects)."""
+    """Bytes that are no valid protocol object (docs/protocol.md, sections 1 and 5)."""

@@ -7,9 +7,9 @@ import struct
 from dataclasses import dataclass
 
 from sapo_verifier import protocol
+from sapo_verifier.audit import Audit
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.errors import ObjectError
-from sapo_verifier.evidence import Audit
 from sapo_verifier.objects import Record, unpack_records
 
 RECORDS = protocol.RECORDS_PER_CHUNK

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sapo_client.sharing.publish import NOBODY
-from sapo_client.training.tokenization import prompt_ids
+from sapo_client.batches.publish import NOBODY
+from sapo_client.policy.tokenization import prompt_ids
 from sapo_verifier import protocol
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import SapoError

@@ -12,13 +12,13 @@ from typing import Literal
 
 import torch
 
+from sapo_client.batches.publish import NO_CHAIN, NOBODY, Dealt
 from sapo_client.bench.meter import Meter, Taken
-from sapo_client.config import GenerationSettings
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.factory import make_engine
 from sapo_client.generation.records import RecordStats, make_records
-from sapo_client.sharing.publish import NO_CHAIN, NOBODY, Dealt
-from sapo_client.training.policy import Policy
+from sapo_client.policy.policy import Policy
+from sapo_client.state.settings import GenerationSettings
 from sapo_client.training.sapo import Group, Sample, StepStats, TrainConfig, make_optimizer, train_step
 from sapo_verifier import protocol
 from sapo_verifier.intervals import log_probability

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sapo_client.config import GenerationSettings
+from sapo_client.state.settings import GenerationSettings
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:  # a wrong choice is told before torch takes its seconds
     from sapo_client.generation.engine import Engine
-    from sapo_client.training.policy import Policy
+    from sapo_client.policy.policy import Policy
     from sapo_verifier.spec import Spec
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def make_engine(
     if settings.engine == "torch":
         yield TorchNow(policy, spec.max_new_tokens)
         return
-    from sapo_client.generation.vllm_engine import VllmEngine, VllmOptions
+    from sapo_client.generation.vllm.engine import VllmEngine, VllmOptions
 
     options = VllmOptions(
         python=vllm_python(settings),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sapo_client.generation.engine import Engine
-from sapo_client.training.heap import give_back
+from sapo_client.policy.heap import give_back
 from sapo_verifier.errors import SapoError
 from sapo_verifier.intervals import WIDEN_TOLERANCE, miss
 from sapo_verifier.model.forward import Passage

@@ -1,1 +1,1 @@
-"""What a node learns and how: the algorithm and its loss, the policy with its adapters, checkpoints."""
+"""What a node learns and how: the algorithm, its loss, and by which rules other nodes' completions count."""

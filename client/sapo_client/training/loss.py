@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sapo_client.training.memory import MemoryOptions, frugal
+from sapo_client.policy.memory import MemoryOptions, frugal
 from sapo_verifier.model.forward import Passage, completion_states, head, row_chunks
 
 PLAIN = MemoryOptions()

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from sapo_client.training.heap import give_back
+from sapo_client.policy.heap import give_back
+from sapo_client.policy.policy import Policy
 from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss
-from sapo_client.training.policy import Policy
 from sapo_client.training.rules import DEFAULT_EXTERNAL, External
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.forward import Passage

@@ -1,8 +1,8 @@
 """The parts of a verifier that run a policy. Only this package's modules import torch, and only `policy_check` is
 needed by a caller: take it from `policy_model`, which says in words what is missing."""
 
+from sapo_verifier.audit import Audit, Outcome, PolicyModel
 from sapo_verifier.bases import Bases
-from sapo_verifier.evidence import Audit, Outcome, PolicyModel
 
 INSTALL = "pip install 'sapo-network[model]'"
 _OPTIONAL = ("torch", "transformers", "safetensors")

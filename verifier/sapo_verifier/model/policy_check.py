@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from sapo_verifier.audit import Audit, Outcome, Status
 from sapo_verifier.bases import Bases
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
-from sapo_verifier.evidence import Audit, Outcome, Status
 from sapo_verifier.intervals import FULL, REJECT_TOLERANCE, VOID_TOLERANCE
 from sapo_verifier.ipfs import BlockCorrupt, BlockError, BlockTooLarge, BlockUnavailable, StoreFailed
 from sapo_verifier.model.base import load_base

@@ -1,0 +1,1 @@
+"""Batches: a node's own, made and served; other nodes', fetched, checked and learned from."""

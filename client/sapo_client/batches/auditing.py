@@ -1,0 +1,172 @@
+"""The draw is the training set: fetch the batches that the beacon deals to this node, check them, keep their groups."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from sapo_client.batches.ingest import training_groups
+from sapo_client.batches.pins import PinBook
+from sapo_client.policy.policy import Policy
+from sapo_client.state.report import RoundReport
+from sapo_client.training.sapo import Group, has_advantage
+from sapo_verifier import protocol
+from sapo_verifier.audit import Audit, Found, Outcome, PolicyModel, TokenizerFinder, facts_of, fetch_batch
+from sapo_verifier.chain.errors import ChainUnavailable
+from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.checks import check_batch
+from sapo_verifier.errors import ObjectError
+from sapo_verifier.ipfs import BlockUnavailable, GatewayReader
+from sapo_verifier.proofs import Proof, find_proof
+from sapo_verifier.spec import Spec
+from sapo_verifier.tasks import TaskWorker
+
+log = logging.getLogger(__name__)
+
+DEALT_AFTER = {1: 1, 2: 4}  # stage: the beacon of so many rounds later deals the window
+STAGE_2_FACTOR = 4  # a window of stage 2 holds so many times the draws
+KEEP_ROUNDS = 8  # a fetched block stays that long: a round is final after six
+
+
+@dataclass
+class FetchBudget:
+    """Seconds for fetching a round's batches. Each may take an even part of what is left, so that a producer that
+    stalls or trickles uses up its own part only."""
+
+    seconds: float
+    batches: int  # still to fetch
+
+    @contextmanager
+    def store(self, store: GatewayReader) -> Iterator["HurriedStore"]:
+        """For the next batch: the store with its part of the time."""
+        started = time.monotonic()
+        part = max(0.0, self.seconds) / max(1, self.batches)
+        yield HurriedStore(store, started + part)
+        self.batches -= 1
+        self.seconds -= time.monotonic() - started
+
+
+@dataclass(frozen=True)
+class HurriedStore:
+    """A store that gives up at a moment (of time.monotonic)."""
+
+    store: GatewayReader
+    end: float
+
+    def get_many(self, wants: Sequence[tuple[bytes, int]], peers: Sequence[str] = ()) -> Mapping[bytes, Found]:
+        left = self.end - time.monotonic()
+        if left <= 0:
+            reason = "not asked for: fetching the rest of its batch had used up its time (audit.seconds)"
+            return {digest: BlockUnavailable(reason) for digest, _ in wants}
+        return self.store.get_many(wants, peers, deadline=left)
+
+
+@dataclass(frozen=True)
+class Auditor:
+    """Everything that an audit needs beside the round."""
+
+    reader: ChainReader
+    store: GatewayReader
+    spec: Spec
+    worker: TaskWorker
+    tokenizer: TokenizerFinder
+    model: PolicyModel | None  # answers the policy check; None: that check is left out
+    pins: PinBook
+    voter: str  # this node
+
+    def window(self, round_: int, stage: int = 1) -> list[BatchInfo]:
+        """The batches of `round_` that a stage's beacon deals to this node; [] while there are none.
+
+        Reads these batches only, whatever the number of nodes. Raises ChainUnavailable where the RPC's answers do not
+        fit each other.
+        """
+        info = self.reader.round_at(round_)
+        dealer = self.reader.beacon(round_ + DEALT_AFTER[stage])
+        if info.count == 0 or dealer is None:
+            return []
+        own = self.reader.batch_of(self.voter, round_)
+        start = protocol.draw_start(dealer, self.voter, stage, info.count)
+        own_position = None if own is None else own - info.first
+        size = self.spec.chain.draws * (1 if stage == 1 else STAGE_2_FACTOR)
+        positions = protocol.window(start, info.count, own_position, size)
+        batches = self.reader.batches_at([info.first + position for position in positions])
+        if any(batch.round != round_ or batch.node == self.voter for batch in batches):
+            raise ChainUnavailable(
+                f"{self.reader.where} gives batches that are not those of round {round_} dealt to this node; "
+                "try again, and use another RPC if it stays so"
+            )
+        return batches
+
+    def endpoints(self, batches: Sequence[BatchInfo]) -> dict[str, str]:
+        """Where the producers say that their blocks are."""
+        nodes = self.reader.nodes_of([batch.node for batch in batches]) if batches else []
+        return {info.node: info.endpoint for info in nodes}
+
+    def audit(
+        self,
+        batch: BatchInfo,
+        endpoints: list[str],
+        policy: Policy,
+        report: RoundReport,
+        budget: FetchBudget | None = None,
+    ) -> tuple[list[Outcome], list[Group], Proof | None]:
+        """Fetch and check one batch: the outcomes, its groups if it may be trained on, a fraud proof if there is one.
+
+        Counts everything in the report. Without a budget, fetching takes as long as the store allows.
+        """
+        beacon = self.reader.beacon(batch.round)
+        if beacon is None:
+            raise ChainUnavailable(
+                f"{self.reader.where} gives no beacon of round {batch.round}, which has batches; try again"
+            )
+        facts = facts_of(self.reader.deployment, batch, beacon)
+        with budget.store(self.store) if budget else nullcontext(self.store) as store:
+            blocks = fetch_batch(store, self.spec, facts, endpoints, weights=self.model is not None)
+        audit = Audit(facts, self.spec, blocks, self.worker, self.tokenizer, self.model)
+        self._pin(audit, report)
+        before = self.model.seconds if self.model else 0.0
+        outcomes = check_batch(audit)
+        report.seconds_policy_check += self.model.seconds - before if self.model else 0.0
+        report.external_drawn += batch.slots
+        if outcomes[0].status == "pass":
+            report.external_fetched += batch.slots
+        policy_check = self.model is not None
+        if not usable(outcomes, policy_check=policy_check):
+            worst = next(outcome for outcome in outcomes if not _passes(outcome, policy_check))
+            sentence = f"batch {batch.index} of {batch.node}: {worst.check} {worst.status}: {worst.reason}"
+            report.external_failed += batch.slots
+            report.failures.append(sentence)
+            log.warning("not trained on: %s", sentence)
+            return outcomes, [], _proof(audit, outcomes)
+        report.external_checked += batch.slots
+        groups = training_groups(audit, policy, external=True)
+        report.external_with_advantage += sum(map(has_advantage, groups))
+        return outcomes, groups, None
+
+    def _pin(self, audit: Audit, report: RoundReport) -> None:
+        """Blocks stay as long as anybody may want them; weights, which are large, while the batch is in the pool."""
+        at_hand = {digest: found for digest, found in audit.blocks.items() if isinstance(found, bytes)}
+        weights = [digest for digest, _ in audit.weight_blocks() if digest in at_hand and digest not in audit.wanted]
+        self.pins.keep(weights, audit.facts.round + self.spec.pool_rounds)
+        self.pins.keep(at_hand.keys() - set(weights), audit.facts.round + KEEP_ROUNDS)
+        report.bytes_weights += sum(len(at_hand[digest]) for digest in set(weights))
+
+
+def _proof(audit: Audit, outcomes: list[Outcome]) -> Proof | None:
+    """Only a failed check can have a proof; what is not at hand has none."""
+    if outcomes[-1].status != "fail":
+        return None
+    try:
+        return find_proof(audit)
+    except ObjectError:
+        return None
+
+
+def usable(outcomes: list[Outcome], *, policy_check: bool) -> bool:
+    """Whether a batch may be trained on: every check passed. Without `policy_check`, that one may be unknown."""
+    return all(_passes(outcome, policy_check) for outcome in outcomes)
+
+
+def _passes(outcome: Outcome, policy_check: bool) -> bool:
+    return outcome.status == "pass" or (outcome.status == "unknown" and outcome.check == "policy" and not policy_check)

@@ -1,0 +1,43 @@
+"""From a checked batch, our own or another node's, to groups that a policy can be trained on."""
+
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.tokenization import prompt_ids
+from sapo_client.training.sapo import Group, Sample
+from sapo_verifier.audit import Audit
+from sapo_verifier.intervals import log_probability
+from sapo_verifier.objects import Record, unpack_records
+
+
+def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Group]:
+    """The batch's groups as this node trains on them. The audit's checks up to `reward` must have passed.
+
+    With the producer's base our own, the records' ids and intervals are used, as sampled text often does not re-encode
+    to the same ids. Otherwise the task is rendered with our own template and the text re-encoded; completions that our
+    tokenizer cannot spell are left out.
+    """
+    facts, size = audit.facts, audit.spec.group_size
+    same = audit.base.id == policy.base.id
+    groups = []
+    for slot in range(facts.slots):
+        prompt = prompt_ids(policy.tokenizer, policy.base, audit.tasks[slot], audit.spec.answer)
+        samples = []
+        for k, packed in enumerate(audit.records[slot]):
+            reward = float((facts.claim >> (slot * size + k)) & 1)  # the reward check found the bit to be true
+            records = unpack_records(packed)
+            if same:
+                samples.append(_same_tokenizer(prompt, records, reward, policy))
+            else:
+                ended = records[-1].token in audit.base.eos
+                ids = policy.encoder.external(audit.groups[slot].completions[k])
+                if ids is not None:
+                    eos = [policy.base.eos[0]] if ended else []
+                    samples.append(Sample(prompt, [*ids, *eos], None, reward, ended))
+        if samples:
+            groups.append(Group(samples, facts.round, facts.index, slot, facts.node, external, same))
+    return groups
+
+
+def _same_tokenizer(prompt: list[int], records: list[Record], reward: float, policy: Policy) -> Sample:
+    ids = [record.token for record in records]
+    behaviour = [log_probability(record.lo, record.last) for record in records]
+    return Sample(prompt, ids, behaviour, reward, ids[-1] in policy.base.eos)

@@ -1,0 +1,84 @@
+"""The external pool: what the last rounds' windows gave, each batch fetched and checked once for training and audit."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sapo_client.batches.auditing import Auditor, FetchBudget
+from sapo_client.policy.policy import Policy
+from sapo_client.state.report import RoundReport
+from sapo_client.training.sapo import Group
+from sapo_verifier.audit import Outcome
+from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.checks import Verdict, verdict
+from sapo_verifier.proofs import Proof
+
+log = logging.getLogger(__name__)
+
+OTHER_PEERS = 2  # asked where the producer does not answer
+Name = tuple[int, bytes]  # index and manifest: after a reorganization another batch may have the index
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A batch that was looked at: what the checks say, what can be learned from it, what can be proven against it."""
+
+    batch: BatchInfo
+    outcomes: list[Outcome]
+    groups: list[Group]  # [] unless it may be trained on
+    proof: Proof | None
+
+
+class Pool:
+    """Batches by name, as long as a window or a vote may ask for them."""
+
+    def __init__(self, auditor: Auditor, policy: Policy, seconds: float, between: Callable[[], None]) -> None:
+        """seconds: for fetching all batches that one call wants. between: called before each batch; may raise."""
+        self._auditor = auditor
+        self._policy = policy
+        self._seconds = seconds
+        self._between = between
+        self._seen: dict[Name, Seen] = {}
+
+    def window(self, round_: int, stage: int) -> list[BatchInfo]:
+        return self._auditor.window(round_, stage)
+
+    def look(self, batches: Sequence[BatchInfo], report: RoundReport, *, again: bool = False) -> list[Seen]:
+        """Each batch, fetched and checked now unless it was before; counted in the report if now.
+
+        again: also what was void before: its producer may have been away for a moment.
+        """
+        missing = [batch for batch in batches if _name(batch) not in self._seen or (again and self._was_void(batch))]
+        if missing:
+            endpoints = self._auditor.endpoints(batches)
+            budget = FetchBudget(self._seconds, len(missing))
+            for batch in missing:
+                self._between()
+                others = [endpoint for node, endpoint in endpoints.items() if node != batch.node]
+                peers = [endpoints[batch.node], *others[:OTHER_PEERS]]
+                audited = self._auditor.audit(batch, peers, self._policy, report, budget)
+                self._seen[_name(batch)] = Seen(batch, *audited)
+        return [self._seen[_name(batch)] for batch in batches]
+
+    def _was_void(self, batch: BatchInfo) -> bool:
+        return verdict(self._seen[_name(batch)].outcomes) is Verdict.VOID
+
+    def offer(self, batches: Sequence[BatchInfo]) -> list[Group]:
+        """What can be learned from batches that were looked at: again, too, what was trained on in an earlier round."""
+        return [group for batch in batches for group in self._seen[_name(batch)].groups]
+
+    def forget_before(self, round_: int) -> None:
+        """Drop what no window and no vote can ask for any more."""
+        self._seen = {name: seen for name, seen in self._seen.items() if seen.batch.round >= round_}
+
+    def producers(self) -> set[str]:
+        """Of the batches that were looked at: the nodes that this one knows of."""
+        return {seen.batch.node for seen in self._seen.values()}
+
+    def proofs(self) -> list[tuple[BatchInfo, Proof]]:
+        """What can be proven against batches that were looked at."""
+        return [(seen.batch, seen.proof) for seen in self._seen.values() if seen.proof is not None]
+
+
+def _name(batch: BatchInfo) -> Name:
+    return batch.index, batch.manifest

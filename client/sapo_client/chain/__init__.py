@@ -1,1 +1,0 @@
-"""What a node sends to the chain: each transaction once, the bond, what anybody may do."""

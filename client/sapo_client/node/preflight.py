@@ -1,0 +1,91 @@
+"""What `sapo run` refuses, looked at before anything heavy is imported: a wrong password, chain, folder or bond is told
+in a moment, and not after a minute of loading."""
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sapo_client.generation.factory import check_engine
+from sapo_client.state import home as layout
+from sapo_client.state.settings import Settings
+from sapo_verifier.errors import SapoError
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
+
+    from sapo_verifier.bases import Bases
+    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.spec import BaseRule
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A home that is held by this process, and what its settings name, checked."""
+
+    home: Path
+    settings: Settings
+    account: "LocalAccount"
+    operator: str  # the key's address
+    node: str  # the owner's
+    endpoint: str  # where peers find this node's blocks
+    reader: "ChainReader"
+    base: "BaseRule"
+    bases: "Bases"
+    register: bool
+
+
+@contextmanager
+def ready(
+    home: Path,
+    password_file: Path | None,
+    *,
+    register: bool,
+    policy: Mapping[str, Any] | None = None,
+    engine: str | None = None,
+) -> Iterator[Ready]:
+    """Everything that can be wrong without loading a model, in the order of its cost.
+
+    register: the bond is to be locked if the node is not registered yet. policy: settings of [policy] that hold for
+    this run instead of the home's; engine: what generates in this run. Raises SapoError with what to do.
+    """
+    settings = Settings.load(home)
+    if policy:
+        changed = {**settings.policy.model_dump(), **policy}
+        settings = Settings.checked({**settings.model_dump(), "policy": changed}, "the options")
+    if engine is not None:
+        generation = settings.generation.model_copy(update={"engine": engine})
+        settings = settings.model_copy(update={"generation": generation})
+    check_engine(settings.generation)
+    if importlib.util.find_spec("torch") is None:
+        raise SapoError("this installation has no torch: a node needs `pip install sapo-network[node]`")
+    with layout.only_one(home):
+        from sapo_client.duties.registration import refuse_unregistered, refuse_useless
+        from sapo_verifier import keystore
+        from sapo_verifier.bases import Bases
+        from sapo_verifier.chain.deployment import Deployment
+        from sapo_verifier.chain.reader import ChainReader, NodeState
+
+        endpoint = layout.public_endpoint(settings.ipfs, f"{home / 'node.toml'}: [ipfs] endpoint")
+        deployment = Deployment.load(settings.chain.deployment)
+        base = deployment.spec.base(settings.policy.base)
+        if base is None:
+            raise SapoError(f"the network's spec has no base {settings.policy.base!r}; see [policy] in the settings")
+        account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
+        operator = account.address.lower()
+        node = settings.chain.owner or operator
+        reader = ChainReader(settings.chain.rpc, deployment)
+        try:
+            reader.check()
+            info = reader.node_of(node)
+            if info.state in (NodeState.NONE, NodeState.WITHDRAWN):
+                refuse_unregistered(info, operator, int(deployment.spec.chain.bond, 16), register=register)
+            else:
+                refuse_useless(info, operator)
+            bases = Bases([settings.policy.folder, *settings.audit.bases])
+            bases.folder(base)
+            yield Ready(home, settings, account, operator, node, endpoint, reader, base, bases, register)
+        finally:
+            reader.close()

@@ -1,1 +1,0 @@
-"""Batches: a node's own, made and served; other nodes', fetched and checked."""

@@ -1,0 +1,1 @@
+"""What a node keeps on disk: settings, its home, reports, small databases."""

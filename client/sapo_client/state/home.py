@@ -1,0 +1,95 @@
+"""A node's home folder: what lies where, how it is made, and that only one process uses it."""
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from sapo_client.state.settings import IpfsSettings, Settings
+from sapo_verifier.errors import SapoError
+
+KEYSTORE = "keystore.json"
+OUTBOX = "outbox.sqlite"
+PINS = "pins.sqlite"
+BALLOTS = "ballots.sqlite"
+CHECKPOINTS = "checkpoints"
+BLOCKS = "ipfs"  # of the embedded daemon
+ENGINE = "engine"  # what a vLLM process reads, and its log
+LOCK = "lock"
+
+
+def init(home: Path, settings: Settings, password_file: Path | None, *, light: bool = False) -> str:
+    """Make a home: settings and an encrypted key. Returns the address.
+
+    light: a cheap key derivation, for devnets and tests only. Raises SapoError if the home has a node already, or the
+    settings do not fit the network.
+    """
+    from sapo_verifier import keystore
+    from sapo_verifier.chain.deployment import Deployment
+    from sapo_verifier.ipfs import parse_endpoint
+
+    spec = Deployment.load(settings.chain.deployment).spec
+    if spec.base(settings.policy.base) is None:
+        names = ", ".join(base.id for base in spec.bases)
+        raise SapoError(f"the network's spec has no base {settings.policy.base!r}; choose one of: {names}")
+    for address in (settings.ipfs.api, settings.ipfs.gateway):
+        parse_endpoint(address, allow_private=True)
+    public_endpoint(settings.ipfs, "--endpoint")
+    password = keystore.read_password(password_file)
+    home.mkdir(parents=True, exist_ok=True)
+    settings.refuse_overwriting(home)
+    factor = keystore.LIGHT_WORK_FACTOR if light else keystore.SCRYPT_WORK_FACTOR
+    # Settings last: what fails before them can be tried again.
+    address = keystore.create(home / KEYSTORE, password, work_factor=factor)
+    settings.write(home)
+    return address
+
+
+def public_endpoint(ipfs: IpfsSettings, where: str) -> str:
+    """Where peers find this node's blocks. where: what the operator can change it with.
+
+    Raises EndpointError for what peers would refuse, as this node itself would.
+    """
+    from sapo_verifier.ipfs import EndpointError, parse_endpoint
+
+    endpoint = ipfs.endpoint or ipfs.gateway
+    try:
+        parse_endpoint(endpoint, allow_private=ipfs.allow_private)
+    except EndpointError as error:
+        if ipfs.endpoint is not None:
+            raise
+        raise EndpointError(
+            f"peers are to fetch this node's blocks from {endpoint}, where its daemon listens, and cannot: {error}. "
+            f"Say with {where} where they reach it, such as /dns4/node.example.org/tcp/443/https; on a devnet, where "
+            "everybody is on this machine, --allow-private (allow_private) is enough"
+        ) from error
+    return endpoint
+
+
+@contextmanager
+def only_one(home: Path) -> Iterator[None]:
+    """Hold the home for this process. Raises SapoError if another one does; the kernel lets go however we end."""
+    with (home / LOCK).open("w") as file:
+        for _ in range(5):
+            if _locks(file, fcntl.LOCK_EX):
+                break
+            time.sleep(0.1)  # it may be `is_held`, which looks for a moment only
+        else:
+            raise SapoError(f"another process runs the node in {home}; stop it first, or choose another --home")
+        yield
+
+
+def is_held(home: Path) -> bool:
+    """Whether a process runs the node. Unlike its number, which comes again, this cannot be mistaken."""
+    with (home / LOCK).open("a") as file:
+        return not _locks(file, fcntl.LOCK_SH)
+
+
+def _locks(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

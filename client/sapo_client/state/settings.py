@@ -1,0 +1,159 @@
+"""A node's settings: one TOML file in its home folder, written by `sapo init`, checked when a command starts."""
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sapo_client.training.rules import DEFAULT_EXTERNAL, External
+from sapo_verifier.errors import SapoError
+
+if TYPE_CHECKING:
+    from sapo_client.policy.policy import PolicyOptions
+
+FILE_NAME = "node.toml"
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ChainSettings(Section):
+    """Where the chain is, and which network on it."""
+
+    rpc: str = "http://127.0.0.1:8545"
+    deployment: Path  # deployment.json, as written by scripts/deploy
+    poll_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
+    owner: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$")] | None = None  # where this key is only its operator
+
+
+class IpfsSettings(Section):
+    """Which daemon keeps this node's blocks, and where others reach them."""
+
+    api: str = "/ip4/127.0.0.1/tcp/5001/http"
+    gateway: str = "/ip4/127.0.0.1/tcp/8080/http"  # where the embedded daemon listens
+    endpoint: str | None = None  # the multiaddr that peers use; None: the gateway's
+    allow_private: bool = False  # a devnet's peers live on loopback
+    seconds_per_source: Annotated[float, Field(gt=0, le=600)] = 10.0  # for one block from one peer
+
+
+class PolicySettings(Section):
+    """The model that this node trains."""
+
+    folder: Path
+    base: str = "pocket"  # its id in the spec
+    lora_rank: Annotated[int, Field(ge=0, le=4096)] = 0  # of adapters; 0: all weights are trained
+    lora_alpha: Annotated[int, Field(ge=1, lt=2**53)] | None = None  # None: twice the rank
+    lora_targets: list[str] = []  # the last parts of layer names; none: every linear layer
+    device: Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]+)?)$")] = "cpu"  # of training, records and checks
+    dtype: Literal["float32", "bfloat16"] = "float32"  # of the trainer's passes; records are float32 in any case
+    checkpointing: bool | None = None  # compute again what the backward pass needs: slower; None: of large models
+
+    def options(self, seed: int) -> "PolicyOptions":
+        """As the policy takes them. seed: of what adapters start from."""
+        from sapo_client.policy.lora import LoraOptions
+        from sapo_client.policy.memory import MemoryOptions
+        from sapo_client.policy.policy import PolicyOptions
+
+        lora = LoraOptions(self.lora_rank, self.lora_alpha, tuple(self.lora_targets)) if self.lora_rank else None
+        return PolicyOptions(lora, MemoryOptions(self.dtype, self.checkpointing), seed)
+
+
+class SapoSettings(Section):
+    """SAPO (arXiv 2509.08721): I own and J external groups per round."""
+
+    own_groups: Annotated[int, Field(ge=1, le=256)] = 4  # I
+    external_groups: Annotated[int, Field(ge=0, le=256)] = 4  # J
+    external: External = DEFAULT_EXTERNAL
+    learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: the trainer's default
+    micro_batch_tokens: Annotated[int, Field(ge=256)] | None = None  # of a training pass; None: by the model's size
+    last_round: Annotated[int, Field(ge=0)] | None = None  # to publish in: how to wind down before an exit
+    seed: int = 0
+
+
+class GenerationSettings(Section):
+    """What generates this node's completions."""
+
+    engine: Literal["torch", "vllm"] = "torch"
+    vllm_python: Path | None = None  # of the environment that has vLLM; None: this one, or the one beside it
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # of vLLM; auto: float32 on a CPU, else bfloat16
+    tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1  # graphics cards
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.5  # of a card's memory, weights and cache
+    kv_cache_bytes: Annotated[int, Field(ge=1 << 16)] | None = None  # None: as above, and 1 GiB on a CPU
+    max_num_seqs: Annotated[int, Field(ge=1, le=4096)] = 64  # completions at a time
+    eager: bool | None = None  # no compiling; None: on a CPU
+    sleep_while_training: bool = True  # give the card's memory to the trainer
+
+
+class AuditSettings(Section):
+    """What a batch has to pass before this node learns from it, and whether it says so on chain."""
+
+    vote: bool = True  # commit and reveal verdicts, dispute, prove, settle, claim
+    policy_check: bool = True  # recompute its probabilities; fetches the producer's weights, runs them beside our own
+    bases: list[Path] = []  # folders of other bases that the spec names, so that batches of theirs can be checked too
+    seconds: Annotated[float, Field(gt=0, le=86400)] = 120.0  # for fetching all batches that a round wants
+
+
+class Settings(Section):
+    chain: ChainSettings
+    policy: PolicySettings
+    ipfs: IpfsSettings = IpfsSettings()
+    sapo: SapoSettings = SapoSettings()
+    generation: GenerationSettings = GenerationSettings()
+    audit: AuditSettings = AuditSettings()
+    threads: Annotated[int, Field(ge=0)] = 0  # CPU threads of torch; 0: its own choice
+
+    @classmethod
+    def load(cls, home: Path) -> Self:
+        """Raises SapoError that names the setting if the file is missing or holds something else."""
+        path = home / FILE_NAME
+        if not path.is_file():
+            raise SapoError(
+                f"{home} is no node's home: it has no {FILE_NAME}. Make one with `sapo init --home {home}`."
+            )
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:  # also bytes that are no UTF-8
+            raise SapoError(f"{path} is not TOML: {error}") from error
+        return cls.checked(document, str(path))
+
+    @classmethod
+    def checked(cls, document: dict[str, Any], where: str) -> Self:
+        """Raises SapoError that names the first setting that cannot be. where: what the document was read from."""
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise SapoError(
+                f"{where}: {'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}"
+            ) from error
+
+    def refuse_overwriting(self, home: Path) -> None:
+        """Raises SapoError if the home has settings already."""
+        if (home / FILE_NAME).exists():
+            raise SapoError(f"{home / FILE_NAME} exists already; edit it, or choose another --home")
+
+    def write(self, home: Path) -> None:
+        """Raises SapoError rather than overwrite a node's settings."""
+        self.refuse_overwriting(home)
+        path = home / FILE_NAME
+        path.write_text(_toml(self.model_dump(mode="json", exclude_none=True)), encoding="utf-8")
+
+
+def _toml(document: dict[str, Any]) -> str:
+    """TOML of one level of tables."""
+    plain = [f"{key} = {_value(value)}" for key, value in document.items() if not isinstance(value, dict)]
+    tables = [
+        "\n".join([f"\n[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())])
+        for name, table in document.items()
+        if isinstance(table, dict)
+    ]
+    return "\n".join([*plain, *tables]) + "\n"
+
+
+def _value(value: Any) -> str:
+    """As JSON writes it, which TOML reads the same, but for surrogate pairs and a bare DEL."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,387 @@
+"""The durable outbox: every transaction of a node is on disk before it is sent, and reaches the chain once.
+
+One outbox owns the nonces of one account. What `put` stored is signed, stored again as bytes and hash, and only then
+sent; a restart first looks the hashes up. The same bytes are sent again only where the chain knows neither a receipt
+nor the transaction; anything else is a replacement with the same nonce, of which at most one can be mined.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from eth_utils.address import to_checksum_address
+from web3.exceptions import ContractLogicError, Web3RPCError
+
+from sapo_client.transactions.fees import (
+    GWEI,
+    Fees,
+    base_fee,
+    beacon_now,
+    estimate_gas,
+    succeeded,
+    taker_of_nonce,
+    why_failed,
+)
+from sapo_client.transactions.store import Attempt, Entry, OutboxError, OutboxStore
+from sapo_client.transactions.wire import Wire
+from sapo_verifier.chain import rpc
+from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.errors import coins, explain
+from sapo_verifier.chain.reader import ChainReader
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
+
+log = logging.getLogger("sapo.outbox")
+
+Status = Literal["none", "intent", "sent", "mined", "failed", "expired"]
+
+MAX_IN_FLIGHT = 16
+
+
+@dataclass(frozen=True)
+class TxState:
+    """What became of a call.
+
+    intent: stored, not signed. sent: signed; may be mined at any time. mined: in the chain, and it succeeded.
+    failed: the contract refused, before or after it was sent. expired: its deadline passed, or the chain has another
+    beacon than the one that it was made for; it will never be mined.
+    What was mined goes back to sent where a reorganization removes it, until it is confirmed.
+    """
+
+    status: Status
+    reason: str = ""  # why it failed, or what it waits for; a sentence
+    hash: bytes | None = None  # of the mined transaction
+    block: int | None = None  # in which it was mined
+    confirmed: bool = False  # deep enough that it is not watched any more
+
+
+class Outbox:
+    """Not for several threads at once. A second one on the same file refuses to open (OutboxError).
+
+    confirmations: how deep a transaction has to be until it is not watched for reorganizations any more.
+    fee_cap: wei per gas that are never exceeded. stuck_blocks: after so many blocks without being mined, the first
+    transaction in flight is replaced by one with a higher fee, at most max_replacements times.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        reader: ChainReader,
+        account: "LocalAccount",
+        *,
+        confirmations: int = 12,
+        fee_cap: int = 500 * GWEI,
+        stuck_blocks: int = 5,
+        max_replacements: int = 5,
+    ) -> None:
+        self.reader = reader
+        self.address = account.address.lower()
+        self.confirmations = confirmations
+        self.fee_cap = fee_cap
+        self.stuck_blocks = stuck_blocks
+        self.max_replacements = max_replacements
+        self._wire = Wire(reader, account)
+        deployment = reader.deployment
+        self._store = OutboxStore(
+            Path(path),
+            f"account {self.address} on chain {deployment.chain_id}, contract {deployment.contracts.rounds} "
+            f"of block 0x{deployment.block_hash.hex()}",
+        )
+
+    def close(self) -> None:
+        self._store.close()
+        self._wire.close()
+
+    # -- what the node calls --
+
+    def put(
+        self,
+        key: str,
+        call: Call,
+        *,
+        deadline_round: int | None = None,
+        value: int = 0,
+        beacon: tuple[int, bytes] | None = None,
+    ) -> None:
+        """Stores a call, to be sent once. Sends nothing; `pump` does.
+
+        key: what this is, e.g. "submit/17"; a second put of the same key and call does nothing. deadline_round: the
+        last round in which sending it makes sense. value: wei. beacon: (round, its beacon) that the call is made for;
+        after a reorganization that gave the round another one it is not sent any more. Raises ValueError for a call
+        that does not fit the ABI, and OutboxError where the key stands for another call already (the stored one stays).
+        """
+        call.encode()
+        known = self._store.get(key)
+        if known is None:
+            self._store.add(key, call, value, deadline_round, beacon)
+        elif (known.call, known.value) != (call, value):
+            raise OutboxError(
+                f"the outbox holds another call as {key!r} already ({known.status}); what was stored first counts"
+            )
+
+    def retry(self, key: str) -> None:
+        """Lets a failed or expired call start again, as if it had just been put."""
+        known = self._store.get(key)
+        if known is None or known.status not in ("failed", "expired"):
+            raise OutboxError(f"{key!r} neither failed nor expired, so there is nothing to try again")
+        if known.nonce is not None and not known.confirmed:
+            raise OutboxError(f"the transaction of {key!r} is not {self.confirmations} blocks deep yet; try again then")
+        self._store.restart(known)
+
+    def state(self, key: str) -> TxState:
+        """What the last `pump` knew. Asks the disk only."""
+        found = self._store.get(key)
+        if found is None:
+            return TxState("none")
+        return TxState(cast(Status, found.status), found.reason, found.hash, found.block, found.confirmed)
+
+    def keys(self, prefix: str) -> list[str]:
+        """The keys that begin so, in the order in which they were put. Asks the disk only."""
+        return self._store.keys(prefix)
+
+    def call_of(self, key: str) -> Call | None:
+        """The stored call."""
+        return found.call if (found := self._store.get(key)) else None
+
+    def pending(self) -> list[str]:
+        """The keys that are not settled, in the order in which they were put."""
+        open_ = self._store.intents() + self._store.in_flight()
+        return [entry.key for entry in sorted(open_, key=lambda entry: entry.id) if entry.call is not None]
+
+    def wait(self, key: str, *, seconds: float, poll: float = 0.5) -> TxState:
+        """Pumps until the call is settled or the time is over; for commands, not for a node's loop."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.pump()
+            state = self.state(key)
+            if state.status not in ("intent", "sent") or time.monotonic() >= deadline:
+                return state
+            time.sleep(poll)
+
+    def pump(self) -> None:
+        """Moves everything on as far as it goes now. Bounded, and does not sleep.
+
+        Raises ChainUnavailable where the RPC fails (nothing is lost; call again) and ChainReset where the chain was
+        replaced by another one.
+        """
+        self.reader.check_not_reset()
+        with rpc.transport(self.reader.rpc_url):
+            self._pump()
+
+    # -- one pass --
+
+    def _pump(self) -> None:
+        eth = self.reader.w3.eth
+        head = eth.block_number
+        # "latest", not "pending": a nonce above someone's pending transaction would wait for ever if that is dropped.
+        used = eth.get_transaction_count(to_checksum_address(self.address), "latest")
+        self._look_receipts_up(head)
+        self._fill_gaps(head, used)
+        in_flight, intents = self._store.in_flight(), self._store.intents()
+        late = self._late([*in_flight, *intents])
+        unsure = self._of_other_histories([*in_flight, *intents], late)
+        accepted = True
+        for entry in in_flight:
+            if entry.id not in unsure:
+                accepted = self._push(entry, head, used, too_late=entry.id in late) and accepted
+        for entry in self._store.intents():
+            if entry.id in late:
+                self._settle(entry, "expired", late[entry.id])
+            elif accepted and entry.id not in unsure:
+                # In order: a later call often needs an earlier one (register, then commit).
+                accepted = self._start(entry, head, used)
+
+    def _late(self, entries: Sequence[Entry]) -> dict[int, str]:
+        """The ids of those whose deadline passed, and that in words."""
+        dated = [(entry.id, entry.deadline) for entry in entries if entry.deadline is not None]
+        if not dated:
+            return {}
+        round_ = self.reader.current_round()
+        return {id_: f"round {end} ended before it could be sent" for id_, end in dated if round_ > end}
+
+    def _of_other_histories(self, entries: Sequence[Entry], late: dict[int, str]) -> set[int]:
+        """Adds those to `late` whose round has another beacon now. Returns the ids of those of which that is not known
+        yet: they are left alone."""
+        guarded = [(e, e.beacon_round) for e in entries if e.beacon_round is not None and e.id not in late]
+        beacons = {round_: beacon_now(self.reader, round_) for _, round_ in guarded}
+        for entry, round_ in guarded:
+            if beacons[round_] not in (None, entry.beacon):
+                late[entry.id] = f"a reorganization gave round {round_} another beacon before it was mined"
+        return {entry.id for entry, round_ in guarded if beacons[round_] is None}
+
+    def _look_receipts_up(self, head: int) -> None:
+        entries = self._store.unconfirmed()
+        attempts = self._store.attempts(entries)
+        receipts = self._wire.by_hash("eth_getTransactionReceipt", [a for entry in entries for a in attempts[entry.id]])
+        for entry in entries:
+            # A failed one of an older nonce was signed again, and says nothing any more.
+            known = [(a, receipts[a.hash]) for a in attempts[entry.id] if a.hash in receipts]
+            counted = [a for a, receipt in known if succeeded(receipt) or a.nonce == entry.nonce]
+            mined = max(counted, key=lambda a: succeeded(receipts[a.hash]), default=None)
+            if mined is not None:
+                self._record_receipt(entry, mined, receipts[mined.hash], head)
+            elif entry.status != "sent":
+                log.warning("%s: a reorganization removed its transaction of block %s", entry.key, entry.block)
+                self._store.update(entry, status="sent", reason="a reorganization removed it", block=None, hash=None)
+
+    def _record_receipt(self, entry: Entry, mined: Attempt, receipt: dict[str, Any], head: int) -> None:
+        block = int(receipt["blockNumber"], 16)
+        status: Status = "expired" if mined.empty else "mined" if succeeded(receipt) else "failed"
+        if (entry.hash, entry.block, entry.status) != (mined.hash, block, status):
+            reason = ""
+            if mined.empty:
+                reason = "it was too late, or for another beacon; an empty transaction took its place"
+            elif status == "failed":
+                reason, again = why_failed(self.reader.w3, self._wire.request(entry), mined.gas, receipt)
+                if again and len(self._store.attempts([entry])[entry.id]) <= self.max_replacements:
+                    log.warning("%s: %s; it is signed again", entry.key, reason)
+                    self._store.update(entry, status="intent", reason=reason, nonce=None)
+                    return
+            self._settle(entry, status, reason, nonce=mined.nonce, hash=mined.hash, block=block)
+        if head - block + 1 >= self.confirmations:
+            self._store.update(entry, confirmed=1)
+
+    def _settle(self, entry: Entry, status: Status, reason: str, **columns: Any) -> None:
+        log.log(logging.INFO if status == "mined" else logging.WARNING, "%s: %s %s", entry.key, status, reason)
+        self._store.update(entry, status=status, reason=reason, **columns)
+
+    # -- in flight --
+
+    def _push(self, entry: Entry, head: int, used: int, *, too_late: bool) -> bool:
+        """Sees to one signed transaction. False if the chain's nodes do not take it."""
+        attempts = [a for a in self._store.attempts([entry])[entry.id] if a.nonce == entry.nonce]
+        newest = attempts[-1]
+        if newest.nonce < used:
+            return self._nonce_is_used(entry, attempts, head)
+        known = self._wire.by_hash("eth_getTransactionByHash", attempts)
+        first = all(other.nonce is None or other.nonce >= newest.nonce for other in self._store.in_flight())
+        stuck = first and head - newest.block >= self.stuck_blocks
+        if too_late and not newest.empty:
+            return self._replace(entry, attempts, head, empty=True)
+        if not known and self._send(entry, newest):
+            return True
+        # Either it waits for too long, or nodes refuse it, mostly because the fee is too low by now.
+        return self._replace(entry, attempts, head, empty=newest.empty) if stuck else bool(known)
+
+    def _replace(self, entry: Entry, attempts: list[Attempt], head: int, *, empty: bool) -> bool:
+        """The same nonce with a higher fee, so that at most one of them is mined."""
+        newest = attempts[-1]
+        if sum(a.empty == empty for a in attempts) > self.max_replacements:
+            self._wait(entry, f"not mined after {self.max_replacements} replacements; waiting")
+            return False
+        fees = Fees(newest.max_fee, newest.tip).raised(Fees.of_market(self.reader.w3, self.fee_cap), self.fee_cap)
+        if fees is None:
+            self._wait(entry, f"not mined, and a higher fee would exceed the cap of {self.fee_cap / GWEI:g} gwei")
+            return False
+        log.warning("%s: not mined since block %d; replaced with a higher fee", entry.key, newest.block)
+        gas = estimate_gas(self.reader.w3, self._wire.empty_request()) if empty else newest.gas
+        return self._send(entry, self._sign(entry, newest.nonce, gas, fees, head, empty=empty))
+
+    def _nonce_is_used(self, entry: Entry, attempts: list[Attempt], head: int) -> bool:
+        """Our nonce is used, and none of our receipts is there. Signed again only if somebody else used it."""
+        nonce = attempts[-1].nonce
+        taker = taker_of_nonce(self.reader.w3, self.address, nonce, attempts[0].block, head)
+        if taker is None or taker in {a.hash for a in attempts}:
+            self._wait(entry, "mined, it seems, but the chain's RPC has no receipt yet; waiting")
+            return True
+        warning = (
+            f"another transaction of this key took nonce {nonce} (0x{taker.hex()}): "
+            "stop the second program that uses the key"
+        )
+        log.warning("%s: %s", entry.key, warning)
+        if entry.call is None:
+            self._store.update(entry, status="expired", reason=warning, confirmed=1)
+        else:
+            self._store.update(entry, status="intent", reason=warning, nonce=None)
+        return True
+
+    def _fill_gaps(self, head: int, used: int) -> None:
+        """Empty transactions for nonces below ours that nobody holds: a deep reorganization can leave such holes."""
+        held = {entry.nonce for entry in self._store.unconfirmed() if entry.nonce is not None}
+        waiting = [entry.nonce for entry in self._store.in_flight() if entry.nonce is not None]
+        for nonce in range(used, min(max(waiting, default=used), used + MAX_IN_FLIGHT)):
+            if nonce not in held:
+                entry = self._store.add(f"empty/{nonce}/{time.time_ns()}", None, 0, None)
+                self._send(
+                    entry,
+                    self._sign(
+                        entry,
+                        nonce,
+                        estimate_gas(self.reader.w3, self._wire.empty_request()),
+                        Fees.of_market(self.reader.w3, self.fee_cap),
+                        head,
+                        empty=True,
+                    ),
+                )
+
+    # -- new ones --
+
+    def _start(self, entry: Entry, head: int, used: int) -> bool:
+        """Signs, stores and sends an intent. False if it has to wait, with the reason in its state."""
+        in_flight = self._store.in_flight()
+        if len(in_flight) >= MAX_IN_FLIGHT:
+            return False
+        if entry.value and (lack := self._lacking(entry, 0, in_flight)):
+            self._wait(entry, lack)
+            return False
+        try:
+            gas = estimate_gas(self.reader.w3, self._wire.request(entry))
+        except ContractLogicError as error:
+            if in_flight:
+                # It may need what is not mined yet.
+                self._wait(entry, f"waits for earlier transactions ({explain(error)})")
+                return False
+            self._settle(entry, "failed", explain(error))
+            return True
+        except Web3RPCError as error:
+            self._wait(entry, explain(error))
+            return False
+        if (base := base_fee(self.reader.w3)) > self.fee_cap:
+            self._wait(entry, f"a block asks {base / GWEI:g} gwei, above the cap of {self.fee_cap / GWEI:g}; waiting")
+            return False
+        fees = Fees.of_market(self.reader.w3, self.fee_cap)
+        if lack := self._lacking(entry, gas * fees.max_fee, in_flight):
+            self._wait(entry, lack)
+            return False
+        taken = [other.nonce + 1 for other in self._store.unconfirmed() if other.nonce is not None]
+        return self._send(entry, self._sign(entry, max([used, *taken]), gas, fees, head, empty=False))
+
+    def _lacking(self, entry: Entry, cost: int, in_flight: Sequence[Entry]) -> str:
+        """What is missing for this transaction and those before it, in words; empty if nothing."""
+        attempts = self._store.attempts(in_flight)
+        reserved = sum(other.value + max(a.gas * a.max_fee for a in attempts[other.id]) for other in in_flight)
+        needed = entry.value + cost + reserved
+        held = self.reader.balance(self.address)
+        if held >= needed:
+            return ""
+        return (
+            f"the account {self.address} holds {coins(held)} coins, and {entry.key} can cost {coins(needed)}, "
+            f"{coins(entry.value)} of them paid to the contract; send the account {coins(needed - held)} more"
+        )
+
+    def _wait(self, entry: Entry, reason: str) -> None:
+        if entry.reason != reason:
+            log.warning("%s: %s", entry.key, reason)
+            self._store.update(entry, reason=reason)
+
+    # -- signing and sending --
+
+    def _sign(self, entry: Entry, nonce: int, gas: int, fees: Fees, head: int, *, empty: bool) -> Attempt:
+        """A signed transaction, stored before anybody can see it."""
+        request = self._wire.empty_request() if empty else self._wire.request(entry)
+        hash_, raw = self._wire.sign(request, nonce, gas, fees)
+        attempt = Attempt(hash_, entry.id, nonce, raw, gas, fees.max_fee, fees.tip, empty, head)
+        self._store.add_attempt(attempt)
+        return attempt
+
+    def _send(self, entry: Entry, attempt: Attempt) -> bool:
+        """One try. False if the nodes refused it; the reason is in the entry's state."""
+        if refusal := self._wire.send(attempt):
+            self._wait(entry, refusal)
+            return False
+        log.info("%s: sent with nonce %d as 0x%s", entry.key, attempt.nonce, attempt.hash.hex())
+        return True

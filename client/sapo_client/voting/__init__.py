@@ -1,1 +1,0 @@
-"""Verdicts about other nodes' batches, what they cost and what they earn."""

@@ -1,0 +1,1 @@
+"""Parts for tests: a chain, a network, a daemon, batches without a model, hostile servers, who still runs."""

@@ -1,0 +1,254 @@
+"""An honest batch made without torch, and every way to bend it.
+
+The policy is a formula: logits from a hash of prompt and prefix, with a liking for the right answer. Sampling is forced
+as the protocol forces it, tasks and rewards come from the real worker. A test changes any part of a Draft; `seal`
+writes, hashes and claims everything above the change again, so that it gets past the digests.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import AddedToken, decoders, models
+from tokenizers import Tokenizer as RustTokenizer
+
+from sapo_devnet.testkit.rules import MONEY
+from sapo_verifier import intervals, protocol
+from sapo_verifier.audit import Audit, BatchFacts, Found, Outcome
+from sapo_verifier.bases import Tokenizer
+from sapo_verifier.checks import CHECKS, batch_root, check_batch
+from sapo_verifier.cid import block_digest
+from sapo_verifier.objects import Record, encode_records, hex_digest
+from sapo_verifier.spec import BaseRule, Spec
+from sapo_verifier.tasks import COMPACT_ALPHABET, POCKET_TASKS, TaskWorker, compact_answer, deal, render, rewards
+
+TOKENS = ["<pad>", "<eos>", *COMPACT_ALPHABET]  # by id
+EOS = 1
+VOCAB = len(TOKENS)
+GROUP, SLOTS, LIMIT = 4, 3, 12  # completions of a group, groups, tokens of a completion
+NODE, OTHER_NODE, ROUNDS = "0x" + "ab" * 20, "0x" + "cd" * 20, "0x" + "12" * 20
+ROUND, INDEX, CHAIN = 7, 5, 31337
+BEACON = protocol.beacon(CHAIN, ROUNDS, ROUND, bytes(range(32)))
+
+
+def small_spec(**changes: Any) -> Spec:
+    base = {
+        "id": "tiny", "digest": "0x" + "11" * 32, "vocab": VOCAB, "eos": [EOS], "context": 64, "template": "compact",
+        "max_token_bytes": 6, "max_adapter_bytes": 2 << 20, "max_rank": 4,
+    }  # fmt: skip
+    words = base | {"id": "words", "vocab": 300, "eos": [257], "context": 4096, "template": "{question}\n{instruction}"}
+    chain = {"round_blocks": 8, "draws": 4, "min_accepts": 2, "min_rejects": 2, "exit_rounds": 9} | MONEY
+    document: dict[str, Any] = {
+        "v": 1, "chain": chain, "group_size": GROUP, "max_slots": 8, "max_new_tokens": LIMIT, "max_prompt_bytes": 1024,
+        "pool_rounds": 2, "tasks": POCKET_TASKS, "answer": "brackets",
+        "versions": {"reasoning_gym": "0.1.25", "python": "3.11"}, "bases": [base, words],
+    }  # fmt: skip
+    return Spec.model_validate(document | changes)
+
+
+SPEC = small_spec()
+POLICY = {"v": 1, "base": "tiny", "kind": "base", "size": 0, "blocks": []}
+
+
+def write_tokenizer(folder: Path) -> None:
+    """tokenizer.json with one token per character: nothing added, nothing cleaned up."""
+    made = RustTokenizer(models.BPE(vocab={token: i for i, token in enumerate(TOKENS)}, merges=[]))
+    made.decoder = decoders.Fuse()
+    made.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in TOKENS[:2]])
+    made.save(str(folder / "tokenizer.json"))
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    """What the tokens say, without a final eos."""
+    return "".join(TOKENS[token] for token in (tokens[:-1] if tokens[-1:] == [EOS] else tokens))
+
+
+def tokens_of(text: str) -> list[int]:
+    return [TOKENS.index(character) for character in text]
+
+
+def edges_at(prompt: str, liked: Sequence[int], prefix: Sequence[int]) -> list[int]:
+    """The policy. liked: the ids of the right answer; off that path an end is likely."""
+    seed = hashlib.sha256(repr((prompt, list(prefix))).encode()).digest()
+    logits = np.random.default_rng(int.from_bytes(seed[:8], "big")).normal(size=VOCAB).astype(np.float32)
+    on_path = len(prefix) < len(liked) and list(prefix) == list(liked[: len(prefix)])
+    logits[liked[len(prefix)] if on_path else EOS] += 6.5 if on_path else 2.5
+    return intervals.edges(logits, VOCAB)
+
+
+def sample(prompt: str, liked: Sequence[int], key: bytes) -> list[Record]:
+    """One completion, forced by the stream's key."""
+    records: list[Record] = []
+    for u in protocol.stream_values(key, LIMIT):
+        edges = edges_at(prompt, liked, [record.token for record in records])
+        token = intervals.owner(edges, u)
+        records.append(Record(token, *intervals.interval(edges, token)))
+        if token == EOS:
+            break
+    return records
+
+
+def written(prompt: str, liked: Sequence[int], tokens: Sequence[int]) -> list[Record]:
+    """Records of tokens that somebody chose, with the intervals that the policy has for them."""
+    at = range(len(tokens))
+    return [Record(tokens[t], *intervals.interval(edges_at(prompt, liked, tokens[:t]), tokens[t])) for t in at]
+
+
+def loose_json(document: Any) -> bytes:
+    """Canonical for what may be written, and something for what may not."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+@dataclass
+class Slot:
+    """A group before it is encoded. raw_group and raw_records stand in for the bytes made of the rest."""
+
+    document: dict[str, Any]  # without `records`, which seal adds
+    records: list[list[Record]]
+    prompt: str
+    liked: list[int]  # the right answer, as the policy would write it
+    raw_group: bytes | None = None
+    raw_records: bytes | None = None
+
+    def tokens(self, k: int) -> list[int]:
+        return [record.token for record in self.records[k]]
+
+    def rewrite(self, k: int, records: list[Record]) -> None:
+        """Another completion k, and the text that goes with it."""
+        self.records[k] = records
+        self.document["completions"][k] = text_of(self.tokens(k))
+
+
+@dataclass
+class Sealed:
+    """What the chain says about the draft, and the blocks by digest. names: `manifest`, `policy`, `group 0`, …"""
+
+    facts: BatchFacts
+    spec: Spec
+    blocks: dict[bytes, Found]
+    names: dict[str, bytes]
+
+    def audit(self, worker: TaskWorker, tokenizer: Callable[[BaseRule], Tokenizer]) -> Audit:
+        return Audit(self.facts, self.spec, self.blocks, worker, tokenizer)
+
+
+@dataclass
+class Draft:
+    """A batch before it is encoded. manifest: fields to write otherwise; `...` leaves one out."""
+
+    facts: BatchFacts
+    slots: list[Slot]
+    spec: Spec
+    policy: dict[str, Any]
+    manifest: dict[str, Any] = field(default_factory=dict)
+    raw_policy: bytes | None = None
+    raw_manifest: bytes | None = None
+    root: bytes | None = None  # instead of that of the records
+
+    def claim(self, slot: int, k: int, bit: bool) -> None:
+        mask = 1 << (slot * GROUP + k)
+        self.facts = replace(self.facts, claim=self.facts.claim & ~mask | (mask if bit else 0))
+
+    def claimed(self, slot: int, k: int) -> bool:
+        return bool(self.facts.claim >> (slot * GROUP + k) & 1)
+
+    def rescore(self, worker: TaskWorker) -> None:
+        """Claim exactly what the texts earn."""
+        for slot, each in enumerate(self.slots):
+            task = deal(self.spec, self.facts.beacon, self.facts.node, slot, worker)
+            for k, bit in enumerate(rewards(self.spec, task, each.document["completions"], worker)):
+                assert bit is not None
+                self.claim(slot, k, bit)
+
+    def seal(self) -> Sealed:
+        blocks: dict[bytes, Found] = {}
+        names: dict[str, bytes] = {}
+
+        def put(name: str, data: bytes) -> str:
+            names[name] = block_digest(data)
+            blocks[names[name]] = data
+            return hex_digest(names[name])
+
+        groups = []
+        for i, slot in enumerate(self.slots):
+            raw = encode_records(slot.records) if slot.raw_records is None else slot.raw_records
+            document = {"records": put(f"records {i}", raw)} | slot.document
+            groups.append(put(f"group {i}", loose_json(document) if slot.raw_group is None else slot.raw_group))
+        policy = put("policy", loose_json(self.policy) if self.raw_policy is None else self.raw_policy)
+        honest = {
+            "v": 1, "chain": self.facts.chain_id, "contract": self.facts.rounds, "round": self.facts.round,
+            "node": self.facts.node, "policy": policy, "groups": groups,
+        }  # fmt: skip
+        document = {name: value for name, value in (honest | self.manifest).items() if value is not ...}
+        put("manifest", loose_json(document) if self.raw_manifest is None else self.raw_manifest)
+        root = batch_root([b"".join(r.encode() for r in records) for slot in self.slots for records in slot.records])
+        facts = replace(
+            self.facts, policy=names["policy"], manifest=names["manifest"], root=self.root or root
+        )  # the claim is the draft's own
+        return Sealed(facts, self.spec, blocks, names)
+
+
+_MADE: dict[tuple[Any, ...], Draft] = {}
+
+
+def honest(
+    worker: TaskWorker,
+    *,
+    node: str = NODE,
+    round_: int = ROUND,
+    beacon: bytes = BEACON,
+    spec: Spec = SPEC,
+    policy: dict[str, Any] = POLICY,
+) -> Draft:
+    """A copy of the batch that an honest node makes of these; made once."""
+    name = (node, round_, beacon, spec.digest(), loose_json(policy))
+    if name not in _MADE:
+        _MADE[name] = _make(worker, node, round_, beacon, spec, policy)
+    return copy.deepcopy(_MADE[name])
+
+
+def _make(worker: TaskWorker, node: str, round_: int, beacon: bytes, spec: Spec, manifest: dict[str, Any]) -> Draft:
+    policy = block_digest(loose_json(manifest))
+    facts = BatchFacts(CHAIN, ROUNDS, INDEX, node, round_, SLOTS, policy, b"", b"", 0, beacon)
+    slots = []
+    for slot in range(SLOTS):
+        task = deal(spec, beacon, node, slot, worker)
+        prompt = render(task, "compact", spec.answer)
+        right = compact_answer(task)
+        liked = [*tokens_of(f"<{right}>"), EOS]
+        keys = [protocol.stream_key(beacon, policy, node, slot, k) for k in range(GROUP)]
+        records = [sample(prompt, liked, key) for key in keys]
+        document = {
+            "v": 1, "slot": slot, "attempt": task.attempt, "dataset": task.dataset, "seed": task.seed, "prompt": prompt,
+            "completions": [text_of([record.token for record in each]) for each in records],
+        }  # fmt: skip
+        slots.append(Slot(document, records, prompt, liked))
+    draft = Draft(facts, slots, spec, copy.deepcopy(manifest))
+    draft.rescore(worker)
+    return draft
+
+
+def assert_stopped(
+    audit: Audit, check: str, status: str = "fail", *, slot: Any = None, k: Any = None, t: Any = None, words: str = ""
+) -> Outcome:
+    """Exactly `check` ends the list, with this status and place; every check before it passes."""
+    outcomes = check_batch(audit)
+    last = outcomes[-1]
+    assert [outcome.check for outcome in outcomes if outcome.status != "pass"] == [check], outcomes
+    assert (last.check, last.status, last.slot, last.k, last.t) == (check, status, slot, k, t), last
+    assert words in last.reason, last.reason
+    return last
+
+
+def assert_only(audit: Audit, check: str, **place: Any) -> Outcome:
+    """As assert_stopped, and without this one check the batch would have been paid."""
+    stopped = assert_stopped(audit, check, **place)
+    others = [each(audit) for each in CHECKS if each.__name__ not in (check, "policy")]
+    assert {outcome.status for outcome in others} == {"pass"}, others
+    return stopped

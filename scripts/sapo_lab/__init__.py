@@ -1,0 +1,1 @@
+"""What the project is tried with: attacks, sweeps, simulations, experiments, benchmarks. Only tests import it."""

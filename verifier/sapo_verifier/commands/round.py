@@ -1,0 +1,129 @@
+"""`sapo-verify round`: every batch of a round, what the checks say of it, how it was voted on, and what it is paid."""
+
+import argparse
+import json
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from sapo_verifier.audit import Outcome
+from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, Payout, Votes
+from sapo_verifier.chain.errors import coins
+from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.checks import Verdict, check_batch, verdict
+from sapo_verifier.commands.tools import bench, chain_of
+from sapo_verifier.errors import SapoError
+
+FINAL_AFTER = 6  # rounds
+
+
+def show_round(options: argparse.Namespace) -> int:
+    """Exit status 1 if a check failed or was void, where the checks were run; 0 otherwise."""
+    with chain_of(options) as reader:
+        current = reader.current_round()
+        if options.round > current:
+            raise SapoError(f"round {options.round} has not begun: the chain is in round {current}")
+        batches = reader.batches_of(options.round)
+        found: dict[int, list[Outcome]] = {}
+        if batches and not options.no_fetch:
+            with bench(options, reader) as tools:
+                found = {batch.index: check_batch(tools.audit(batch)) for batch in batches}
+        document = _document(reader, options.round, current, batches, found)
+    print(json.dumps(document, indent=1)) if options.json else _print(document)
+    return 1 if any(verdict(outcomes) in (Verdict.REJECT, Verdict.VOID) for outcomes in found.values()) else 0
+
+
+def _document(
+    reader: ChainReader, round_: int, current: int, batches: list[BatchInfo], found: dict[int, list[Outcome]]
+) -> dict[str, Any]:
+    """Amounts are in the token's smallest unit."""
+    audits = AuditsReader(reader)
+    fares = audits.outcomes_of([batch.index for batch in batches])
+    payouts = audits.payouts_in(round_, [batch.node for batch in batches])
+    totals, pool = audits.totals(round_), audits.pool(round_)
+    paid = sum(pay.amount for pay in payouts)
+    rows = [
+        _row(batch, fare, pay, found.get(batch.index)) for batch, fare, pay in zip(batches, fares, payouts, strict=True)
+    ]
+    return {
+        "round": round_,
+        "current": current,
+        "final": totals.is_final,
+        "final_in": round_ + FINAL_AFTER,
+        "batches": rows,
+        "totals": {
+            "batches": len(rows),
+            "states": dict(Counter(row["state"] for row in rows)),
+            "score": totals.score,
+            "paid_verdicts": totals.paid_verdicts,
+            "pool": pool,
+            "producers": sum(pay.producer for pay in payouts),
+            "auditors": sum(pay.auditor for pay in payouts),
+            "locked": pool - paid if totals.is_final else 0,
+        },
+    }
+
+
+def _row(batch: BatchInfo, fare: BatchOutcome, pay: Payout, outcomes: list[Outcome] | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "index": batch.index,
+        "node": batch.node,
+        "score": batch.claim.bit_count(),
+        "state": fare.state.value,
+        "stage_1": asdict(fare.stage_1),
+        "in_stage_2": fare.in_stage_2,
+        "stage_2": asdict(fare.stage_2),
+        "disputer": fare.disputer or "",
+        "producer": pay.producer,
+        "auditor": pay.auditor,
+        "paid_verdicts": pay.verdicts,
+        "claimed": pay.claimed,
+    }
+    if outcomes is not None:
+        said = verdict(outcomes)
+        decisive = next((outcome for outcome in reversed(outcomes) if outcome.status != "pass"), None)
+        row["checks"] = said.name.lower()
+        row["why"] = f"{decisive.check}: {decisive.reason}" if decisive else ""
+    return row
+
+
+def _print(document: dict[str, Any]) -> None:
+    totals = document["totals"]
+    when = "final" if document["final"] else f"final in round {document['final_in']}, now {document['current']}"
+    print(f"round {document['round']} ({when}): {totals['batches']} batches")
+    if not document["batches"]:
+        return
+    heads = ("index", "node", "score", "checks", "stage 1", "stage 2", "state", "producer", "auditor")
+    lines = [heads, *(_cells(row) for row in document["batches"])]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    for line in lines:
+        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    for row in document["batches"]:
+        if row.get("why"):
+            print(f"  batch {row['index']}: {row['why']}")
+    print("votes: accepts/rejects/voids of all revealed")
+    states = ", ".join(f"{count} {state}" for state, count in totals["states"].items())
+    print(f"totals: {states}; score {totals['score']}, paid verdicts {totals['paid_verdicts']}")
+    if document["final"]:
+        print(
+            f"pay: {coins(totals['producers'])} to producers and {coins(totals['auditors'])} to auditors, "
+            f"of {coins(totals['pool'])} at most; {coins(totals['locked'])} stay locked"
+        )
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        str(row["index"]),
+        row["node"],
+        str(row["score"]),
+        row.get("checks", "-"),
+        _votes(Votes(**row["stage_1"])),
+        _votes(Votes(**row["stage_2"])) if row["in_stage_2"] else "-",
+        row["state"],
+        coins(row["producer"]),
+        coins(row["auditor"]),
+    )
+
+
+def _votes(votes: Votes) -> str:
+    return f"{votes.accepts}/{votes.rejects}/{votes.voids} of {votes.revealed}"

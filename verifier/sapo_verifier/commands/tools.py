@@ -1,0 +1,59 @@
+"""What an auditor's commands share: the chain, peers' gateways, a worker for tasks, and one audit of one batch."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sapo_verifier.audit import Audit, PolicyModel, facts_of, fetch_batch
+from sapo_verifier.bases import Bases
+from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.errors import SapoError
+from sapo_verifier.ipfs import GatewayReader, parse_endpoint
+from sapo_verifier.model import policy_model
+from sapo_verifier.tasks import TaskWorker
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Everything that an audit needs beside the batch."""
+
+    reader: ChainReader
+    store: GatewayReader
+    worker: TaskWorker
+    bases: Bases
+    model: PolicyModel | None
+
+    def audit(self, batch: BatchInfo) -> Audit:
+        """The batch with its blocks, fetched now. Raises SapoError where the chain does not answer."""
+        beacon = self.reader.beacon(batch.round)
+        if beacon is None:
+            raise SapoError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
+        deployment = self.reader.deployment
+        facts = facts_of(deployment, batch, beacon)
+        peers, weights = [self.reader.node_of(batch.node).endpoint], self.model is not None and self.model.runs
+        blocks = fetch_batch(self.store, deployment.spec, facts, peers, weights=weights)
+        return Audit(facts, deployment.spec, blocks, self.worker, self.bases.tokenizer, self.model)
+
+
+@contextmanager
+def chain_of(options: argparse.Namespace) -> Iterator[ChainReader]:
+    """The chain that the options name; refused if it is another one than the deployment file's."""
+    reader = ChainReader(options.rpc, Deployment.load(options.deployment))
+    try:
+        reader.check()
+        yield reader
+    finally:
+        reader.close()
+
+
+@contextmanager
+def bench(options: argparse.Namespace, reader: ChainReader) -> Iterator[Bench]:
+    for gateway in options.gateway:
+        parse_endpoint(gateway, allow_private=options.allow_private)  # its fault is better told than passed over
+    bases = Bases(options.base)
+    model = policy_model(bases) if options.model else None
+    with GatewayReader(options.gateway, allow_private=options.allow_private) as store, TaskWorker() as worker:
+        worker.check_versions(reader.deployment.spec)
+        yield Bench(reader, store, worker, bases, model)
