@@ -8,7 +8,7 @@ from sapo_client.batches.publish import Dealt, make_batch
 from sapo_client.policy.policy import Policy
 from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, BatchFacts, Found, Outcome, PolicyModel
+from sapo_verifier.audit import Audit, BatchFacts, CheckResult, Found, PolicyModel
 from sapo_verifier.bases import Bases
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import batch_root, check_batch
@@ -64,7 +64,7 @@ class Made:
         world = self.world
         return Audit(self.facts, world.spec, self.blocks, world.worker, world.bases.tokenizer, model)
 
-    def check(self, model: PolicyModel | None) -> Outcome:
+    def check(self, model: PolicyModel | None) -> CheckResult:
         """What `policy` says; every check before it passes."""
         *before, last = check_batch(self.audit(model))
         assert [outcome.status for outcome in before] == ["pass"] * 11, (before, last)

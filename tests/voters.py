@@ -18,7 +18,7 @@ from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
 from sapo_devnet.testkit.anvil import anvil
 from sapo_devnet.testkit.networks import BOND, Network, deploy_on
-from sapo_verifier.audit import Outcome, Status
+from sapo_verifier.audit import CheckResult, Status
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo
@@ -30,8 +30,8 @@ MOST_BLOCKS = 16  # until everybody has had its turn; a round has 20
 POLICY = bytes(31) + b"\1"
 
 
-def outcomes(status: Status) -> list[Outcome]:
-    return [Outcome("available", "pass"), Outcome("reward", status, f"{status} it is", 0, 1)]
+def outcomes(status: Status) -> list[CheckResult]:
+    return [CheckResult("available", "pass"), CheckResult("reward", status, f"{status} it is", 0, 1)]
 
 
 PASS, FAIL, VOID, UNKNOWN = outcomes("pass"), outcomes("fail"), outcomes("void"), outcomes("unknown")
@@ -119,7 +119,7 @@ class FakePool:
     """Windows from the chain; findings from the test: PASS unless it says otherwise."""
 
     auditor: Auditor
-    findings: dict[int, list[Outcome]] = field(default_factory=dict)  # by index
+    findings: dict[int, list[CheckResult]] = field(default_factory=dict)  # by index
     found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
     met: set[str] = field(default_factory=set)

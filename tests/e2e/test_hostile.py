@@ -73,7 +73,7 @@ class Hostile:
 
     def _send(self, key: str, call: Call, value: int = 0) -> None:
         self.outbox.put(key, call, value=value)
-        self.net.settle(self.outbox)
+        self.net.deliver(self.outbox)
         assert self.outbox.state(key).status == "mined", self.outbox.state(key)
 
 

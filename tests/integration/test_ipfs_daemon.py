@@ -356,8 +356,8 @@ def assert_closed(connection: socket.socket) -> None:
 
 def test_help_is_fast_and_imports_no_server() -> None:
     code = (
-        "import sys\nfrom sapo_verifier.ipfs import daemon\n"
-        "try:\n    daemon.main(['--help'])\nexcept SystemExit as end:\n    status = end.code\n"
+        "import sys\nfrom sapo_verifier.ipfs.daemon import serve\n"
+        "try:\n    serve.main(['--help'])\nexcept SystemExit as end:\n    status = end.code\n"
         "assert status == 0 and 'aiohttp' not in sys.modules and 'ipfshttpclient' not in sys.modules\n"
     )
     process = spawn([sys.executable, "-c", code])

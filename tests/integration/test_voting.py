@@ -7,7 +7,7 @@ import pytest
 
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier import protocol
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.chain.audits import BallotState, BatchState, Votes
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError
@@ -34,7 +34,7 @@ def index_of(voter: Voter) -> int:
     return index
 
 
-def find(voters: dict[int, Voter], about: int, findings: dict[int, list[Outcome]]) -> None:
+def find(voters: dict[int, Voter], about: int, findings: dict[int, list[CheckResult]]) -> None:
     """What some accounts find about one account's batch."""
     for account, outcomes in findings.items():
         voters[account].pool.findings[index_of(voters[about])] = outcomes

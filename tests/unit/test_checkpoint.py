@@ -17,13 +17,12 @@ from sapo_verifier.model.weights import WeightsError
 CONFIG = TrainConfig(learning_rate=3e-3)
 GROUPS = [
     Group(
-        [Sample([5, 6], [10, EOS_ID], None, 1.0, True), Sample([5, 6], [11, 12], None, 0.0, False)],
+        [Sample([5, 6], [10, EOS_ID], None, 1.0), Sample([5, 6], [11, 12], None, 0.0)],
         0,
         None,
         0,
         "0x" + "11" * 20,
         False,
-        True,
     )
 ]
 

@@ -131,7 +131,7 @@ class Idle:
     def generate(self, prompts: object, prefixes: object, keys: object) -> list[list[int]]:
         raise AssertionError("asked to generate")
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         pass
 
 
@@ -306,8 +306,7 @@ def test_a_node_with_another_tokenizer_learns_from_the_text(worker: RememberingW
     for member, other in (swarm.members, swarm.members[::-1]):
         pool = swarm.pool(member, 1)
         assert {group.node for group in pool} == {other.address}
-        assert not any(group.same_tokenizer for group in pool)
-        assert {sample.behaviour for group in pool for sample in group.samples} == {None}
+        assert {sample.sampling_logprobs for group in pool for sample in group.samples} == {None}
     assert swarm.rejected == {}
 
 
@@ -327,7 +326,7 @@ def test_a_smaller_policy_learns_beside_a_larger_one(
     assert {each.counts.external_stale for each in played[1]} == {0}
     for i, member in enumerate(swarm.members):
         pool = swarm.pool(member, 2)
-        same = {group.node for group in pool if group.same_tokenizer}
+        same = {group.node for group in pool if group.samples[0].sampling_logprobs is not None}
         assert same == {swarm.members[(i + 2) % 4].address}, "intervals are of the own base only"
         assert len({group.node for group in pool}) == 3
     assert swarm.rejected == {}

@@ -45,10 +45,10 @@ def log_probs(policy: Policy, ids: Sequence[int]) -> list[float]:
 def group(policy: Policy, rewards: Sequence[float], *, shift: float, external: bool, slot: int = 0) -> Group:
     """Sampled by somebody who finds every token `shift` nats likelier than the policy does."""
     samples = [
-        Sample(PROMPT, ids, [value + shift for value in log_probs(policy, ids)], reward, ids[-1] == EOS_ID)
+        Sample(PROMPT, ids, [value + shift for value in log_probs(policy, ids)], reward)
         for ids, reward in zip(IDS, rewards, strict=True)
     ]
-    return Group(samples, 1, None, slot, "0x" + "11" * 20, external, True)
+    return Group(samples, 1, None, slot, "0x" + "11" * 20, external)
 
 
 def after(
@@ -100,7 +100,7 @@ def test_which_rules_drop_external_negatives(tmp_path: Path, rule: External, dro
 def test_what_no_record_bounds_is_not_pushed_down_but_in_the_papers_way(tmp_path: Path):
     """Text of another tokenizer has no behaviour here: every rule but `as-own` drops its negatives."""
     made = group(tiny_policy(tmp_path), [1, 0, 0], shift=0, external=True)
-    unknown = replace(made, samples=[replace(sample, behaviour=None) for sample in made.samples])
+    unknown = replace(made, samples=[replace(sample, sampling_logprobs=None) for sample in made.samples])
     dropped = {rule: select_samples([unknown], rule, 128).dropped for rule in RULES}
     assert dropped == {rule: 0 if rule == "as-own" else 2 for rule in RULES}
 
@@ -120,7 +120,7 @@ def test_clipped_moves_what_is_not_far_from_its_author(tmp_path: Path, rewards: 
     before = tiny_policy(tmp_path / "before").weight_bytes()
     weights, stats = after(tmp_path / "after", "clipped", rewards, shift=0.1, external=True)
     assert weights != before
-    assert stats.clip_share == 0
+    assert stats.clip_fraction == 0
 
 
 def test_clipped_leaves_alone_what_has_moved_far_enough(tmp_path: Path):
@@ -128,10 +128,11 @@ def test_clipped_leaves_alone_what_has_moved_far_enough(tmp_path: Path):
     policy = tiny_policy(tmp_path)
     config = replace(CONFIG, external="clipped")
     made = group(policy, [1, 0, 0], shift=-1.0, external=True)
-    good, bad = made.samples[0], [replace(s, behaviour=[v + 2.0 for v in s.behaviour or ()]) for s in made.samples[1:]]
+    good, *others = made.samples
+    bad = [replace(s, sampling_logprobs=[v + 2.0 for v in s.sampling_logprobs or ()]) for s in others]
     before = policy.weight_bytes()
     stats = train_step(policy, make_optimizer(policy, config), [replace(made, samples=[good, *bad])], config)
-    assert stats.clip_share == 1
+    assert stats.clip_fraction == 1
     assert policy.weight_bytes() == before
 
 

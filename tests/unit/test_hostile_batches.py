@@ -18,7 +18,7 @@ from sapo_devnet.adversaries.attacks import CLASSES
 from sapo_devnet.adversaries.names import ATTACKS
 from sapo_devnet.adversaries.node import HostileNode
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, Found, Outcome
+from sapo_verifier.audit import Audit, CheckResult, Found
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
 from sapo_verifier.model import policy_model
@@ -54,7 +54,7 @@ def dealt(policy: bytes, round_: int = ROUND) -> Dealt:
     return Dealt(CHAIN, ROUNDS, round_, NODE, protocol.H("a test's beacon", round_), policy, SLOTS)
 
 
-def judged(net: World, facts: Dealt, batch: Batch, published: Published) -> tuple[Outcome, bool]:
+def judged(net: World, facts: Dealt, batch: Batch, published: Published) -> tuple[CheckResult, bool]:
     """The last outcome, and whether a fault can be proven on chain."""
     weights = dict(zip(_digests(published), published.blocks, strict=True))
     blocks: dict[bytes, Found] = {**batch.blocks, facts.policy: published.manifest, **weights}

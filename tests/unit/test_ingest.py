@@ -27,7 +27,7 @@ from sapo_devnet.testkit.formula import (
     tokens_of,
     write_tokenizer,
 )
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import check_batch
 from sapo_verifier.ipfs import StoreFailed
@@ -88,8 +88,8 @@ def checked(draft, worker, folder):
 def test_with_the_same_base_the_records_are_the_samples(draft, worker, folder, external):
     audit = checked(draft, worker, folder)
     groups = training_groups(audit, student(TINY, folder), external=external)
-    assert [(g.round, g.index, g.slot, g.node, g.external, g.same_tokenizer) for g in groups] == [
-        (ROUND, INDEX, slot, NODE, external, True) for slot in range(SLOTS)
+    assert [(g.round, g.index, g.slot, g.node, g.external) for g in groups] == [
+        (ROUND, INDEX, slot, NODE, external) for slot in range(SLOTS)
     ]
     for group, slot in zip(groups, draft.slots, strict=True):
         assert len(group.samples) == GROUP
@@ -97,23 +97,22 @@ def test_with_the_same_base_the_records_are_the_samples(draft, worker, folder, e
             assert sample.ids == slot.tokens(k)
             assert sample.prompt_ids == tokens_of(slot.prompt)
             widths = [record.last - record.lo + 1 for record in slot.records[k]]
-            assert sample.behaviour == pytest.approx([math.log(width / 2**64) for width in widths], abs=1e-12)
+            assert sample.sampling_logprobs == pytest.approx([math.log(width / 2**64) for width in widths], abs=1e-12)
             assert sample.reward == draft.claimed(group.slot, k)
-            assert sample.ends_with_eos == (slot.tokens(k)[-1] == EOS)
     assert sum(sample.reward for group in groups for sample in group.samples) == draft.facts.claim.bit_count() == 3
-    assert sum(not sample.ends_with_eos for group in groups for sample in group.samples) == 2
+    assert sum(sample.ids[-1] != EOS for group in groups for sample in group.samples) == 2
     assert all(map(has_advantage, groups))
 
 
 @pytest.mark.parametrize(
     ("lo", "last", "nats"), [(0, 2**64 - 1, 0.0), (5, 5, -64 * math.log(2)), (0, 2**63 - 1, -math.log(2))]
 )
-def test_behaviour_is_the_interval_s_width(draft, worker, folder, lo, last, nats):
+def test_the_sampling_logprob_is_the_interval_s_width(draft, worker, folder, lo, last, nats):
     audit = draft.seal().audit(worker, None)
     packed = audit.records
     packed[0][0] = Record(EOS, lo, last).encode()
     groups = training_groups(audit, student(TINY, folder), external=True)
-    assert groups[0].samples[0].behaviour == pytest.approx([nats])
+    assert groups[0].samples[0].sampling_logprobs == pytest.approx([nats])
 
 
 def test_a_special_token_inside_a_completion_keeps_its_id(draft, worker, folder):
@@ -134,7 +133,7 @@ def spelt(text):
 
 def test_with_another_base_task_and_text_are_encoded_anew(draft, worker, folder, byte_level):
     groups = training_groups(checked(draft, worker, folder), student(WORDS, byte_level), external=True)
-    assert [(g.slot, g.external, g.same_tokenizer) for g in groups] == [(slot, True, False) for slot in range(SLOTS)]
+    assert [(g.slot, g.external) for g in groups] == [(slot, True) for slot in range(SLOTS)]
     for group, slot in zip(groups, draft.slots, strict=True):
         task = deal(SPEC, draft.facts.beacon, NODE, group.slot, worker)
         prompt = render(task, WORDS.template, SPEC.answer)
@@ -143,8 +142,7 @@ def test_with_another_base_task_and_text_are_encoded_anew(draft, worker, folder,
             ended = slot.tokens(k)[-1] == EOS
             assert sample.prompt_ids == spelt(prompt)
             assert sample.ids == spelt(slot.document["completions"][k]) + [WORDS_EOS] * ended
-            assert sample.behaviour is None
-            assert sample.ends_with_eos == ended
+            assert sample.sampling_logprobs is None
             assert sample.reward == draft.claimed(group.slot, k)
     cut = groups[2].samples[2]  # of LIMIT tokens, without an end
     assert len(cut.ids) == LIMIT
@@ -204,13 +202,13 @@ def test_every_character_of_the_producer_is_one_of_its_tokens():
 
 @pytest.mark.parametrize("check", ["available", "task", "text", "reward"])
 def test_a_batch_with_anything_unknown_but_the_policy_is_not_used(check):
-    passed = [Outcome(name, "pass") for name in ("size", "schema", "tree", "sampling")]
-    assert usable([*passed, Outcome("policy", "unknown")], policy_check=False)
-    assert not usable([*passed, Outcome("policy", "unknown")], policy_check=True)
-    assert usable([*passed, Outcome("policy", "pass")], policy_check=True)
-    assert not usable([*passed, Outcome(check, "unknown"), Outcome("policy", "unknown")], policy_check=False)
+    passed = [CheckResult(name, "pass") for name in ("size", "schema", "tree", "sampling")]
+    assert usable([*passed, CheckResult("policy", "unknown")], policy_check=False)
+    assert not usable([*passed, CheckResult("policy", "unknown")], policy_check=True)
+    assert usable([*passed, CheckResult("policy", "pass")], policy_check=True)
+    assert not usable([*passed, CheckResult(check, "unknown"), CheckResult("policy", "unknown")], policy_check=False)
     for status in ("fail", "void"):
-        assert not usable([*passed, Outcome("policy", status)], policy_check=False)
+        assert not usable([*passed, CheckResult("policy", status)], policy_check=False)
 
 
 def test_a_batch_whose_blocks_the_own_store_lost_is_not_used(draft, worker, folder):

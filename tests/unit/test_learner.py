@@ -19,8 +19,8 @@ NODE = "0x" + "11" * 20
 
 
 def group(index: int | None, slot: int = 0) -> Group:
-    samples = [Sample([5, 6], [10, 1], None, 1.0, True), Sample([5, 6], [11, 12], None, 0.0, False)]
-    return Group(samples, 0, index, slot, NODE, index is not None, True)
+    samples = [Sample([5, 6], [10, 1], None, 1.0), Sample([5, 6], [11, 12], None, 0.0)]
+    return Group(samples, 0, index, slot, NODE, index is not None)
 
 
 def learner(folder: Path, name: str) -> tuple[Learner, Policy]:

@@ -42,10 +42,8 @@ def lora_policy(
 
 
 def groups() -> list[Group]:
-    samples = [
-        Sample(p.prompt, p.completion, None, reward, True) for p, reward in zip(PASSAGES, (1.0, 0.0), strict=True)
-    ]
-    return [Group(samples, 1, None, 0, "0x0", external=False, same_tokenizer=True)]
+    samples = [Sample(p.prompt, p.completion, None, reward) for p, reward in zip(PASSAGES, (1.0, 0.0), strict=True)]
+    return [Group(samples, 1, None, 0, "0x0", external=False)]
 
 
 def learn(policy: Policy, steps: int = 3, rate: float = 0.03) -> Policy:

@@ -51,8 +51,7 @@ def test_the_loss_is_the_one_computed_by_hand() -> None:
     output = loss_of(values, step_tokens=10)
     assert output.loss.item() == pytest.approx(-(2 + 1.28 - 0.8 - 0.75) / 10, abs=1e-6)
     assert output.clipped == 2
-    assert (output.weighted, output.weights) == (1, pytest.approx(0.25))
-    assert output.drift == pytest.approx(-math.log(4))
+    assert (output.weighted, output.importance_weights) == (1, pytest.approx(0.25))
     assert (output.own_known, output.own_mismatch) == (1, pytest.approx(0, abs=1e-7))
 
 
@@ -79,10 +78,10 @@ def test_external_tokens_are_weighted_by_at_most_one() -> None:
     assert gradient(inputs(list(old), old, [1.0] * 3, behaviour, [1, 1, 0]), truncate=False) == [-1.0, -1.0, -1.0]
 
 
-def test_unknown_behaviour_means_weight_one_and_no_statistics() -> None:
+def test_unknown_sampling_logprobs_mean_weight_one_and_no_statistics() -> None:
     values = inputs([-1.0], [-1.0], [1.0], [NAN], [1])
     output = loss_of(values)
-    assert (output.weighted, output.drift, output.own_known) == (0, 0.0, 0)
+    assert (output.weighted, output.own_known) == (0, 0)
     assert gradient(values) == [-1.0]
 
 

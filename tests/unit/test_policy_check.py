@@ -12,12 +12,12 @@ from sapo_client.batches.auditing import usable
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy.policy import Policy
 from sapo_devnet.testkit.tiny_policy import tiny_folder
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.bases import Bases
 from sapo_verifier.checks import check_batch
 from sapo_verifier.intervals import FULL, REJECT_TOLERANCE, VOID_TOLERANCE, WIDEN_TOLERANCE
 from sapo_verifier.model.forward import Passage
-from sapo_verifier.model.policy_check import Claim, PolicyModels, compare
+from sapo_verifier.model.policy_check import Claimed, PolicyModels, compare
 from sapo_verifier.model.positions import Position, policy_intervals
 from sapo_verifier.objects import Record
 from sapo_verifier.tasks import TaskWorker, compact_answer, deal
@@ -61,7 +61,7 @@ def says(policy: Policy) -> tuple[bytes, dict[bytes, object]]:
     return declared(policy.weight_bytes())  # type: ignore[return-value]
 
 
-def place(outcome: Outcome) -> tuple[int | None, int | None, int | None]:
+def place(outcome: CheckResult) -> tuple[int | None, int | None, int | None]:
     return outcome.slot, outcome.k, outcome.t
 
 
@@ -245,7 +245,7 @@ def test_an_interval_that_is_shifted(models: PolicyModels, honest: Made, side: s
 
 
 def verdict(record: Record, position: Position) -> str:
-    return compare([Claim(0, 0, [record], Passage([2], [record.token]))], [[position]]).status
+    return compare([Claimed(0, 0, [record], Passage([2], [record.token]))], [[position]]).status
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -271,7 +271,7 @@ def test_one_fail_outweighs_any_void_before_it() -> None:
     near, own = Record(7, 0, FULL // 2 + 2 * VOID_TOLERANCE), Position(0, FULL // 2, 7)
     far = Record(7, 0, FULL - 1)
     passage = Passage([2], [7, 7])
-    claims = [Claim(0, 0, [near, near], passage), Claim(1, 1, [near, far], passage)]
+    claims = [Claimed(0, 0, [near, near], passage), Claimed(1, 1, [near, far], passage)]
     outcome = compare(claims, [[own, own], [own, own]])
     assert (outcome.status, place(outcome)) == ("fail", (1, 1, 1))
     outcome = compare(claims[:1], [[own, own]])

@@ -5,7 +5,7 @@ from typing import Any
 
 from sapo_client.batches.pool import Pool
 from sapo_client.state.report import RoundReport
-from sapo_verifier.audit import Outcome, Status
+from sapo_verifier.audit import CheckResult, Status
 from sapo_verifier.chain.reader import BatchInfo
 
 NODE = "0x" + "11" * 20
@@ -21,9 +21,9 @@ class Answers:
     def endpoints(self, batches: list[BatchInfo]) -> dict[str, str]:
         return {batch.node: "/ip4/10.0.0.1/tcp/80/http" for batch in batches}
 
-    def audit(self, batch: BatchInfo, *_: Any) -> tuple[list[Outcome], list[Any], None]:
+    def audit(self, batch: BatchInfo, *_: Any) -> tuple[list[CheckResult], list[Any], None]:
         self.audited.append(batch.index)
-        return [Outcome("available", self.status.get(batch.index, "pass"))], [], None
+        return [CheckResult("available", self.status.get(batch.index, "pass"))], [], None
 
 
 def made() -> tuple[Pool, Answers]:

@@ -58,11 +58,10 @@ def group(
             ids,
             [value + shift for value in log_probs(policy, ids)] if policy else None,
             reward,
-            ids[-1] == EOS_ID,
         )
         for ids, reward in zip(COMPLETIONS, rewards, strict=False)
     ]
-    return Group(samples, round_, None, slot, "0x" + "11" * 20, external, policy is not None)
+    return Group(samples, round_, None, slot, "0x" + "11" * 20, external)
 
 
 def step(policy: Policy, groups: Sequence[Group], config: TrainConfig = CONFIG) -> StepStats:
@@ -175,7 +174,7 @@ def test_external_negatives_are_dropped_where_nothing_can_weigh_them(policy: Pol
 
 def test_a_sample_that_does_not_fit_the_context_is_left_out(policy: Policy) -> None:
     """A peer's text in my tokens can be far longer than anything I generate."""
-    long = Sample(PROMPT, [10] * (policy.base.context - 2), None, 1.0, False)
+    long = Sample(PROMPT, [10] * (policy.base.context - 2), None, 1.0)
     plain = group([0, 0])
     stats = step(policy, [replace(plain, samples=[long, *plain.samples])])
     assert stats.samples_too_long == 1
@@ -214,7 +213,7 @@ def test_training_on_a_group_makes_its_good_completion_likelier(policy: Policy) 
 
 def test_the_end_of_sequence_is_trained(policy: Policy) -> None:
     """Two completions that differ only in ending: what the reward says about the end is learned."""
-    ended, going_on = Sample(PROMPT, [10, EOS_ID], None, 1.0, True), Sample(PROMPT, [10, 20], None, 0.0, False)
+    ended, going_on = Sample(PROMPT, [10, EOS_ID], None, 1.0), Sample(PROMPT, [10, 20], None, 0.0)
     before = log_probs(policy, [10, EOS_ID])[1]
     optimizer = make_optimizer(policy, CONFIG)
     for _ in range(10):
@@ -237,9 +236,9 @@ def test_micro_batches_do_not_change_the_update(policy: Policy, tmp_path: Path) 
 
 def test_a_second_epoch_sees_ratios_beside_one_and_clips(policy: Policy, tmp_path: Path) -> None:
     """Old log-probabilities are those of the start of the update, so the clip is alive."""
-    assert step(policy, [group([1, 0, 0, 0])]).clip_share == 0
+    assert step(policy, [group([1, 0, 0, 0])]).clip_fraction == 0
     config = replace(CONFIG, epochs=4, learning_rate=0.02)
-    assert step(tiny_policy(tmp_path / "other"), [group([1, 0, 0, 0])], config).clip_share > 0.1
+    assert step(tiny_policy(tmp_path / "other"), [group([1, 0, 0, 0])], config).clip_fraction > 0.1
 
 
 def test_own_records_and_the_trainer_agree(policy: Policy) -> None:

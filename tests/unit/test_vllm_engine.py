@@ -203,7 +203,7 @@ def test_torch_is_the_default_and_starts_nothing(tmp_path: Path) -> None:
         own = policy.engine(spec.max_new_tokens)
         assert isinstance(own, TorchEngine)
         assert engine.generate(prompts, [[]] * 4, keys) == own.generate(prompts, [[]] * 4, keys)
-        engine.rest()
+        engine.sleep()
 
 
 def test_vllm_that_is_not_here_is_an_error_and_never_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from sapo_client.duties.penalties import has_wrong_verdicts
 from sapo_client.duties.voting import report
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.chain.audits import BatchOutcome, BatchState, Votes
 from sapo_verifier.checks import CHECKS, Verdict, verdict
@@ -15,7 +15,7 @@ VOTER = "0x" + "ab" * 20
 
 
 def outcomes(*statuses):
-    return [Outcome(check.__name__, status, "as it is") for check, status in zip(CHECKS, statuses, strict=False)]
+    return [CheckResult(check.__name__, status, "as it is") for check, status in zip(CHECKS, statuses, strict=False)]
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_the_verdict_follows_from_the_checks(statuses, expected):
 
 def test_the_report_is_its_object():
     findings = {
-        9: [Outcome("available", "pass"), Outcome("reward", "fail", "no", 2, 1, 0, {"text": "<7>"})],
+        9: [CheckResult("available", "pass"), CheckResult("reward", "fail", "no", 2, 1, 0, {"text": "<7>"})],
         4: outcomes("pass", "pass"),
-        7: [Outcome("available", "void", "nobody has it")],
+        7: [CheckResult("available", "void", "nobody has it")],
     }
     block = report(3, 2, VOTER, {index: verdict(found) for index, found in findings.items()}, findings)
     assert VerdictReport.parse(block).to_json() == {
@@ -66,8 +66,8 @@ def test_the_report_is_its_object():
 @pytest.mark.parametrize("character", ["x", '"', "\U0001f600"])
 def test_the_longest_report_is_a_block(character):
     """A peer's words are in the reasons: whatever they are, the voter must be able to publish its report."""
-    worst = [Outcome("x" * 32, "unknown", character * 5000, 2**53 - 1, 2**53 - 1, 2**53 - 1)] * 11
-    findings = {2**52 + index: [*worst, Outcome("policy", "fail", "the last one counts")] for index in range(128)}
+    worst = [CheckResult("x" * 32, "unknown", character * 5000, 2**53 - 1, 2**53 - 1, 2**53 - 1)] * 11
+    findings = {2**52 + index: [*worst, CheckResult("policy", "fail", "the last one counts")] for index in range(128)}
     block = report(2**53 - 1, 2, VOTER, dict.fromkeys(findings, 2), findings)
     assert len(block) <= MAX_BLOCK_BYTES
     batches = VerdictReport.parse(block).batches

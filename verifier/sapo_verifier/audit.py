@@ -59,7 +59,7 @@ def facts_of(deployment: "Deployment", batch: "BatchInfo", beacon: bytes) -> Bat
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckResult:
     """What one check found. A failure names the slot, the completion k and the position t, as far as they apply."""
 
     check: str
@@ -87,7 +87,7 @@ class PolicyModel(Protocol):
     runs: bool  # whether it runs models here, so that weights are worth fetching
     seconds: float  # spent so far
 
-    def __call__(self, audit: "Audit") -> Outcome: ...
+    def __call__(self, audit: "Audit") -> CheckResult: ...
 
 
 class SlotError(ObjectError):

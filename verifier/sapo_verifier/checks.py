@@ -1,7 +1,7 @@
 """The verifier's checks: small, named, in order, pure functions of bytes and chain facts (docs/protocol.md, Checks).
 
-Each takes an Audit and returns its Outcome. What a peer published is hostile: whatever its bytes are, a check answers
-pass, fail, void or unknown, and nothing raises out of `check_batch`.
+Each takes an Audit and returns its CheckResult. What a peer published is hostile: whatever its bytes are, a check
+answers pass, fail, void or unknown, and nothing raises out of `check_batch`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,14 +9,14 @@ from dataclasses import replace
 from enum import IntEnum
 
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, Outcome, SlotError
+from sapo_verifier.audit import Audit, CheckResult, SlotError
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import ObjectError, SapoError
 from sapo_verifier.ipfs import BlockTooLarge, StoreFailed
 from sapo_verifier.objects import Record, hex_digest, unpack_records
 from sapo_verifier.tasks import TaskError, render, rewards
 
-Check = Callable[[Audit], Outcome]
+Check = Callable[[Audit], CheckResult]
 
 
 class Verdict(IntEnum):
@@ -31,7 +31,7 @@ class Verdict(IntEnum):
 MAX_REASON = 1000  # characters
 
 
-def available(audit: Audit) -> Outcome:
+def available(audit: Audit) -> CheckResult:
     """Every block that the batch names was to be had. Void if not: what one can fetch differs.
 
     Unknown if this machine's own store is the trouble, which says nothing about the batch.
@@ -39,46 +39,46 @@ def available(audit: Audit) -> Outcome:
     found = {digest: audit.blocks.get(digest) for digest in audit.wanted}
     for digest, block in found.items():
         if isinstance(block, StoreFailed):
-            return Outcome("available", "unknown", f"block {hex_digest(digest)}: {block}")
+            return CheckResult("available", "unknown", f"block {hex_digest(digest)}: {block}")
     for digest, block in found.items():
         if not isinstance(block, bytes | BlockTooLarge):
-            return Outcome("available", "void", f"block {hex_digest(digest)}: {block or 'never fetched'}")
-    return Outcome("available", "pass", f"{len(found)} blocks")
+            return CheckResult("available", "void", f"block {hex_digest(digest)}: {block or 'never fetched'}")
+    return CheckResult("available", "pass", f"{len(found)} blocks")
 
 
-def size(audit: Audit) -> Outcome:
+def size(audit: Audit) -> CheckResult:
     """No block is larger than its kind may be."""
     total = 0
     for digest, limit in audit.wanted.items():
         block = audit.blocks[digest]
         if not isinstance(block, bytes):
-            return Outcome("size", "void", f"block {hex_digest(digest)}: {block}")
+            return CheckResult("size", "void", f"block {hex_digest(digest)}: {block}")
         if len(block) > limit:
-            return Outcome("size", "void", f"block {hex_digest(digest)} has {len(block)} bytes, more than {limit}")
+            return CheckResult("size", "void", f"block {hex_digest(digest)} has {len(block)} bytes, more than {limit}")
         total += len(block)
-    return Outcome("size", "pass", f"{total} bytes")
+    return CheckResult("size", "pass", f"{total} bytes")
 
 
-def digest(audit: Audit) -> Outcome:
+def digest(audit: Audit) -> CheckResult:
     """Every block's bytes have the digest that names it. Void: the bytes say nothing about who produced them."""
     for name in audit.wanted:
         if block_digest(audit.bytes_of(name)) != name:
-            return Outcome("digest", "void", f"the bytes given for {hex_digest(name)} have another digest")
-    return Outcome("digest", "pass")
+            return CheckResult("digest", "void", f"the bytes given for {hex_digest(name)} have another digest")
+    return CheckResult("digest", "pass")
 
 
-def schema(audit: Audit) -> Outcome:
+def schema(audit: Audit) -> CheckResult:
     """The documents are canonical and well-formed, and their counts are the chain's and the spec's."""
     try:
         _ = audit.policy, audit.manifest, audit.groups, audit.records
     except SlotError as error:
-        return Outcome("schema", "fail", str(error), error.slot)
+        return CheckResult("schema", "fail", str(error), error.slot)
     except ObjectError as error:
-        return Outcome("schema", "fail", str(error))
-    return Outcome("schema", "pass", f"{audit.facts.slots} groups of {audit.spec.group_size} completions")
+        return CheckResult("schema", "fail", str(error))
+    return CheckResult("schema", "pass", f"{audit.facts.slots} groups of {audit.spec.group_size} completions")
 
 
-def binding(audit: Audit) -> Outcome:
+def binding(audit: Audit) -> CheckResult:
     """The batch is this chain's, this contract's, this round's and this node's, and its policy one of the spec's."""
     facts, manifest, policy = audit.facts, audit.manifest, audit.policy
     pairs = {
@@ -90,102 +90,104 @@ def binding(audit: Audit) -> Outcome:
     }
     for name, (said, true) in pairs.items():
         if said != true:
-            return Outcome("binding", "fail", f"the manifest's {name} is {said}, the chain's is {true}")
+            return CheckResult("binding", "fail", f"the manifest's {name} is {said}, the chain's is {true}")
     base = audit.spec.base(policy.base)
     if base is None:
-        return Outcome("binding", "fail", f"the policy's base {policy.base[:200]!r} is not in the spec")
+        return CheckResult("binding", "fail", f"the policy's base {policy.base[:200]!r} is not in the spec")
     if policy.size > base.max_adapter_bytes:
-        return Outcome("binding", "fail", f"the policy takes {policy.size} bytes, more than {base.max_adapter_bytes}")
+        return CheckResult(
+            "binding", "fail", f"the policy takes {policy.size} bytes, more than {base.max_adapter_bytes}"
+        )
     if policy.lora is not None and policy.lora.rank > base.max_rank:
-        return Outcome("binding", "fail", f"the adapter's rank is {policy.lora.rank}, more than {base.max_rank}")
-    return Outcome("binding", "pass", f"round {facts.round}, node {facts.node}, base {policy.base}")
+        return CheckResult("binding", "fail", f"the adapter's rank is {policy.lora.rank}, more than {base.max_rank}")
+    return CheckResult("binding", "pass", f"round {facts.round}, node {facts.node}, base {policy.base}")
 
 
-def task(audit: Audit) -> Outcome:
+def task(audit: Audit) -> CheckResult:
     """Every group answers the task that was dealt: dataset, seed, attempt and the prompt as rendered for the base."""
     template, style = audit.base.template, audit.spec.answer
     try:
         dealt_with_prompts = [(dealt, render(dealt, template, style)) for dealt in audit.tasks]
     except TaskError as error:
-        return Outcome("task", "unknown", f"the tasks could not be generated here: {error}")
+        return CheckResult("task", "unknown", f"the tasks could not be generated here: {error}")
     for slot, (dealt, prompt) in enumerate(dealt_with_prompts):
         group = audit.groups[slot]
         said = (group.dataset, group.seed, group.attempt, group.prompt)
         true = (dealt.dataset, dealt.seed, dealt.attempt, prompt)
         for name, a, b in zip(("dataset", "seed", "attempt", "prompt"), said, true, strict=True):
             if a != b:
-                return Outcome(
+                return CheckResult(
                     "task", "fail", f"the {name} is {str(a)[:200]!r}, but {str(b)[:200]!r} was dealt", slot=slot
                 )
-    return Outcome("task", "pass", f"{audit.facts.slots} tasks as dealt")
+    return CheckResult("task", "pass", f"{audit.facts.slots} tasks as dealt")
 
 
-def text(audit: Audit) -> Outcome:
+def text(audit: Audit) -> CheckResult:
     """The texts are what the tokens decode to, without a final end-of-sequence."""
     for slot, k, records in completions(audit):
         for t, record in enumerate(records):
             if record.token >= audit.base.vocab:
                 reason = f"token {record.token} is not below vocab {audit.base.vocab}"
-                return Outcome("text", "fail", reason, slot, k, t)
+                return CheckResult("text", "fail", reason, slot, k, t)
     try:
         tokenizer = audit.tokenizer(audit.base)
     except SapoError as error:  # also a folder that holds the base but no tokenizer
-        return Outcome("text", "unknown", str(error))
+        return CheckResult("text", "unknown", str(error))
     for slot, k, records in completions(audit):
         tokens = [record.token for record in records]
         if tokens[-1] in audit.base.eos:
             tokens.pop()
         said, true = audit.groups[slot].completions[k], tokenizer.decode(tokens)
         if said != true:
-            return Outcome("text", "fail", f"the text is {said[:200]!r}, its tokens say {true[:200]!r}", slot, k)
-    return Outcome("text", "pass")
+            return CheckResult("text", "fail", f"the text is {said[:200]!r}, its tokens say {true[:200]!r}", slot, k)
+    return CheckResult("text", "pass")
 
 
-def ending(audit: Audit) -> Outcome:
+def ending(audit: Audit) -> CheckResult:
     """A completion ends with its first end-of-sequence, or at the spec's limit, and nowhere else."""
     limit, eos = audit.spec.max_new_tokens, audit.base.eos
     for slot, k, records in completions(audit):
         ends = [t for t, record in enumerate(records) if record.token in eos]
         if ends and ends[0] != len(records) - 1:
-            return Outcome("ending", "fail", "tokens follow the end of sequence", slot, k, ends[0])
+            return CheckResult("ending", "fail", "tokens follow the end of sequence", slot, k, ends[0])
         if not ends and len(records) != limit:
             reason = f"stops after {len(records)} tokens without an end of sequence; the limit is {limit}"
-            return Outcome("ending", "fail", reason, slot, k, len(records) - 1)
-    return Outcome("ending", "pass")
+            return CheckResult("ending", "fail", reason, slot, k, len(records) - 1)
+    return CheckResult("ending", "pass")
 
 
-def reward(audit: Audit) -> Outcome:
+def reward(audit: Audit) -> CheckResult:
     """The claim's bits are the rewards that the texts earn, and no bit lies beyond the last completion."""
     size, claim = audit.spec.group_size, audit.facts.claim
     if claim >> (audit.facts.slots * size):
-        return Outcome("reward", "fail", "the claim has bits beyond its last completion")
+        return CheckResult("reward", "fail", "the claim has bits beyond its last completion")
     for slot in range(audit.facts.slots):
         try:
             true = rewards(audit.spec, audit.tasks[slot], audit.groups[slot].completions, audit.worker)
         except TaskError as error:
-            return Outcome("reward", "unknown", f"the scorer failed here: {error}", slot=slot)
+            return CheckResult("reward", "unknown", f"the scorer failed here: {error}", slot=slot)
         for k, bit in enumerate(true):
             claimed = bool((claim >> (slot * size + k)) & 1)
             if bit is not None and claimed != bit:
                 reason = f"reward {int(claimed)} is claimed, {int(bit)} is earned"
                 evidence = {"text": audit.groups[slot].completions[k][:200], "answer": audit.tasks[slot].answer[:200]}
-                return Outcome("reward", "fail", reason, slot, k, None, evidence)
+                return CheckResult("reward", "fail", reason, slot, k, None, evidence)
         if None in true:  # after the slot's false claims: one answer that stops the scorer must not hide them
-            return Outcome("reward", "unknown", "the scorer did not answer in time", slot, true.index(None))
-    return Outcome("reward", "pass", f"{claim.bit_count()} of {audit.facts.slots * size} completions are right")
+            return CheckResult("reward", "unknown", "the scorer did not answer in time", slot, true.index(None))
+    return CheckResult("reward", "pass", f"{claim.bit_count()} of {audit.facts.slots * size} completions are right")
 
 
-def tree(audit: Audit) -> Outcome:
+def tree(audit: Audit) -> CheckResult:
     """The root on chain is the root over the records that were published."""
     root = batch_root([packed for slot in range(audit.facts.slots) for packed in audit.records[slot]])
     if root != audit.facts.root:
-        return Outcome(
+        return CheckResult(
             "tree", "fail", f"the records have root {hex_digest(root)}, the chain {hex_digest(audit.facts.root)}"
         )
-    return Outcome("tree", "pass")
+    return CheckResult("tree", "pass")
 
 
-def sampling(audit: Audit) -> Outcome:
+def sampling(audit: Audit) -> CheckResult:
     """Every claimed interval holds the number that forces its token."""
     positions = 0
     for slot, k, records in completions(audit):
@@ -193,15 +195,15 @@ def sampling(audit: Audit) -> Outcome:
         for t, (record, u) in enumerate(zip(records, protocol.stream_values(key, len(records)), strict=True)):
             if not record.lo <= u <= record.last:
                 evidence = {"token": str(record.token), "lo": hex(record.lo), "u": hex(u), "last": hex(record.last)}
-                return Outcome("sampling", "fail", "the interval does not hold its u", slot, k, t, evidence)
+                return CheckResult("sampling", "fail", "the interval does not hold its u", slot, k, t, evidence)
         positions += len(records)
-    return Outcome("sampling", "pass", f"{positions} positions")
+    return CheckResult("sampling", "pass", f"{positions} positions")
 
 
-def policy(audit: Audit) -> Outcome:
+def policy(audit: Audit) -> CheckResult:
     """The intervals are the declared policy's. Needs the model: see model/policy_check.py."""
     if audit.model is None:
-        return Outcome("policy", "unknown", "the policy's own probabilities were not recomputed here")
+        return CheckResult("policy", "unknown", "the policy's own probabilities were not recomputed here")
     return audit.model(audit)
 
 
@@ -210,7 +212,7 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 
 
-def check_batch(audit: Audit) -> list[Outcome]:
+def check_batch(audit: Audit) -> list[CheckResult]:
     """The outcomes in order. A fail or a void ends the list, as later checks stand on earlier ones; so does a block
     that this machine could not fetch."""
     outcomes = []
@@ -221,7 +223,7 @@ def check_batch(audit: Audit) -> list[Outcome]:
     return outcomes
 
 
-def verdict(outcomes: Sequence[Outcome]) -> Verdict:
+def verdict(outcomes: Sequence[CheckResult]) -> Verdict:
     """What a voter says: accept only if every check passed, reject a failed one, void what nobody can judge."""
     statuses = {outcome.status for outcome in outcomes}
     if "fail" in statuses:
@@ -231,7 +233,7 @@ def verdict(outcomes: Sequence[Outcome]) -> Verdict:
     return Verdict.ABSTAIN if "unknown" in statuses or not statuses else Verdict.ACCEPT
 
 
-def _printable(outcome: Outcome) -> Outcome:
+def _printable(outcome: CheckResult) -> CheckResult:
     """A peer's words go to terminals and logs: no control characters, no lone surrogates, not a mebibyte of them."""
     evidence = {name: _plain(value) for name, value in outcome.evidence.items()}
     return replace(outcome, reason=_plain(outcome.reason), evidence=evidence)

@@ -12,7 +12,7 @@ from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError
 
 if TYPE_CHECKING:
-    from sapo_verifier.audit import Outcome
+    from sapo_verifier.audit import CheckResult
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,7 +99,7 @@ def _round(options: argparse.Namespace) -> int:
     return show_round(options)
 
 
-def _print(index: int, node: str, round_: int, outcomes: "Sequence[Outcome]") -> None:
+def _print(index: int, node: str, round_: int, outcomes: "Sequence[CheckResult]") -> None:
     print(f"batch {index}: round {round_}, node {node}")
     for outcome in outcomes:
         places = (("slot", outcome.slot), ("completion", outcome.k), ("position", outcome.t))
@@ -110,11 +110,11 @@ def _print(index: int, node: str, round_: int, outcomes: "Sequence[Outcome]") ->
     print("verdict:", verdict(outcomes))
 
 
-def _print_json(index: int, outcomes: "Sequence[Outcome]") -> None:
+def _print_json(index: int, outcomes: "Sequence[CheckResult]") -> None:
     print(json.dumps({"index": index, "outcomes": list(map(asdict, outcomes)), "verdict": verdict(outcomes)}, indent=1))
 
 
-def verdict(outcomes: "Sequence[Outcome]") -> str:
+def verdict(outcomes: "Sequence[CheckResult]") -> str:
     """In words, what the outcomes come to."""
     statuses = [outcome.status for outcome in outcomes]
     if "fail" in statuses:

@@ -12,7 +12,7 @@ from sapo_client.policy.policy import Policy
 from sapo_client.state.report import RoundReport
 from sapo_client.training.sapo import Group, has_advantage
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, Found, Outcome, PolicyModel, TokenizerFinder, facts_of, fetch_batch
+from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel, TokenizerFinder, facts_of, fetch_batch
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
 from sapo_verifier.checks import check_batch
@@ -110,7 +110,7 @@ class Auditor:
         policy: Policy,
         report: RoundReport,
         budget: FetchBudget | None = None,
-    ) -> tuple[list[Outcome], list[Group], Proof | None]:
+    ) -> tuple[list[CheckResult], list[Group], Proof | None]:
         """Fetch and check one batch: the outcomes, its groups if it may be trained on, a fraud proof if there is one.
 
         Counts everything in the report. Without a budget, fetching takes as long as the store allows.
@@ -153,7 +153,7 @@ class Auditor:
         report.bytes_weights += sum(len(at_hand[digest]) for digest in set(weights))
 
 
-def _proof(audit: Audit, outcomes: list[Outcome]) -> Proof | None:
+def _proof(audit: Audit, outcomes: list[CheckResult]) -> Proof | None:
     """Only a failed check can have a proof; what is not at hand has none."""
     if outcomes[-1].status != "fail":
         return None
@@ -163,10 +163,10 @@ def _proof(audit: Audit, outcomes: list[Outcome]) -> Proof | None:
         return None
 
 
-def usable(outcomes: list[Outcome], *, policy_check: bool) -> bool:
+def usable(outcomes: list[CheckResult], *, policy_check: bool) -> bool:
     """Whether a batch may be trained on: every check passed. Without `policy_check`, that one may be unknown."""
     return all(_passes(outcome, policy_check) for outcome in outcomes)
 
 
-def _passes(outcome: Outcome, policy_check: bool) -> bool:
+def _passes(outcome: CheckResult, policy_check: bool) -> bool:
     return outcome.status == "pass" or (outcome.status == "unknown" and outcome.check == "policy" and not policy_check)

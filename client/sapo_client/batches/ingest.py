@@ -25,19 +25,19 @@ def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Gro
             reward = float((facts.claim >> (slot * size + k)) & 1)  # the reward check found the bit to be true
             records = unpack_records(packed)
             if same:
-                samples.append(_same_tokenizer(prompt, records, reward, policy))
+                samples.append(_same_tokenizer(prompt, records, reward))
             else:
                 ended = records[-1].token in audit.base.eos
                 ids = policy.encoder.external(audit.groups[slot].completions[k])
                 if ids is not None:
                     eos = [policy.base.eos[0]] if ended else []
-                    samples.append(Sample(prompt, [*ids, *eos], None, reward, ended))
+                    samples.append(Sample(prompt, [*ids, *eos], None, reward))
         if samples:
-            groups.append(Group(samples, facts.round, facts.index, slot, facts.node, external, same))
+            groups.append(Group(samples, facts.round, facts.index, slot, facts.node, external))
     return groups
 
 
-def _same_tokenizer(prompt: list[int], records: list[Record], reward: float, policy: Policy) -> Sample:
+def _same_tokenizer(prompt: list[int], records: list[Record], reward: float) -> Sample:
     ids = [record.token for record in records]
-    behaviour = [log_probability(record.lo, record.last) for record in records]
-    return Sample(prompt, ids, behaviour, reward, ids[-1] in policy.base.eos)
+    logprobs = [log_probability(record.lo, record.last) for record in records]
+    return Sample(prompt, ids, logprobs, reward)

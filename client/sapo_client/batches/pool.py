@@ -8,7 +8,7 @@ from sapo_client.batches.auditing import Auditor, FetchBudget
 from sapo_client.policy.policy import Policy
 from sapo_client.state.report import RoundReport
 from sapo_client.training.sapo import Group
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.proofs import Proof
@@ -24,7 +24,7 @@ class Seen:
     """A batch that was looked at: what the checks say, what can be learned from it, what can be proven against it."""
 
     batch: BatchInfo
-    outcomes: list[Outcome]
+    outcomes: list[CheckResult]
     groups: list[Group]  # [] unless it may be trained on
     proof: Proof | None
 

@@ -90,7 +90,7 @@ def make_batch(spec: Spec, dealt: Dealt, policy: Policy, worker: TaskWorker, eng
         vocab=policy.base.vocab,
         max_new_tokens=spec.max_new_tokens,
     )
-    engine.rest()
+    engine.sleep()
     blocks: dict[bytes, bytes] = {}
     groups: list[bytes] = []
     bits: list[bool] = []

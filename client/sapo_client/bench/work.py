@@ -71,9 +71,9 @@ class TimedEngine:
         self.seconds += time.perf_counter() - started
         return completions
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """See Engine."""
-        self._engine.rest()
+        self._engine.sleep()
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Bench:
                 vocab=self.policy.base.vocab,
                 max_new_tokens=self.spec.max_new_tokens,
             )
-            engine.rest()
+            engine.sleep()
         return records, stats, meter.taken, engine.seconds
 
     def _train(self, records: Sequence[Sequence[Record]]) -> tuple[StepStats, Taken]:
@@ -149,9 +149,9 @@ class Bench:
             samples = []
             for k, completion in enumerate(records[slot * size : (slot + 1) * size]):
                 ids = [record.token for record in completion]
-                behaviour = [log_probability(record.lo, record.last) for record in completion]
-                samples.append(Sample(prompt, ids, behaviour, float(k % 2), ids[-1] in self.policy.base.eos))
-            groups.append(Group(samples, 0, None, slot, NOBODY, external=False, same_tokenizer=True))
+                logprobs = [log_probability(record.lo, record.last) for record in completion]
+                samples.append(Sample(prompt, ids, logprobs, float(k % 2)))
+            groups.append(Group(samples, 0, None, slot, NOBODY, external=False))
         return groups
 
     def _result(

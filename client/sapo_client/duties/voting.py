@@ -18,7 +18,7 @@ from sapo_client.duties.settling import FINAL_AFTER, Settler
 from sapo_client.state.report import RoundReport
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns, put_anew
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.chain.audits import AuditsReader, BallotState, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins
@@ -37,7 +37,7 @@ FORBEAR = 50  # rounds after a bond that was lost for what came back: no other o
 
 
 def report(
-    round_: int, stage: int, voter: str, verdicts: Mapping[int, int], findings: Mapping[int, list[Outcome]]
+    round_: int, stage: int, voter: str, verdicts: Mapping[int, int], findings: Mapping[int, list[CheckResult]]
 ) -> bytes:
     """The report block: per batch its verdict and the checks that did not pass."""
     batches = [
@@ -50,7 +50,7 @@ def report(
     return VerdictReport(round=round_, stage=stage, voter=voter, batches=batches).encode()
 
 
-def _finding(outcome: Outcome) -> Finding:
+def _finding(outcome: CheckResult) -> Finding:
     assert outcome.status != "pass"
     return Finding(
         check=outcome.check,
@@ -205,12 +205,12 @@ class Voting:
         controls = self.presence.drawn([batch for batch in window if batch not in judged], every_kind=False)
         self._watch(wishes, controls, deal.round + COMMIT_AFTER[2], then)
 
-    def _is_gone(self, batch: BatchInfo, watch: Watch) -> list[Outcome]:
+    def _is_gone(self, batch: BatchInfo, watch: Watch) -> list[CheckResult]:
         reason = f"it was fetched before, and its producer serves it no longer: asked {watch.looks} times"
         log.warning("batch %d: %s", batch.index, reason)
-        return [Outcome("available", "void" if watch.is_online() else "unknown", reason)]
+        return [CheckResult("available", "void" if watch.is_online() else "unknown", reason)]
 
-    def _cast(self, deal: Deal, window: Sequence[BatchInfo], findings: Mapping[int, list[Outcome]]) -> None:
+    def _cast(self, deal: Deal, window: Sequence[BatchInfo], findings: Mapping[int, list[CheckResult]]) -> None:
         self._fill_in(deal, window, {index: verdict(found) for index, found in findings.items()}, findings)
         self._send(deal)
 
@@ -219,7 +219,7 @@ class Voting:
         deal: Deal,
         window: Sequence[BatchInfo],
         verdicts: Mapping[int, int],
-        findings: Mapping[int, list[Outcome]],
+        findings: Mapping[int, list[CheckResult]],
     ) -> None:
         """The ballot, stored; none where there is nothing to say."""
         word = sum(verdicts.get(batch.index, Verdict.ABSTAIN) << (2 * j) for j, batch in enumerate(window))

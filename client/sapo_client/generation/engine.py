@@ -16,7 +16,7 @@ class Engine(Protocol):
         value u(t) forces the token at position t. The weights are those of the moment of the call.
         """
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Nothing is to be generated for a while: let go of what training can use. The next `generate` is as ever."""
 
 

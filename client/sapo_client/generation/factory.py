@@ -32,7 +32,7 @@ class TorchNow:
         """See Engine."""
         return self._policy.engine(self._max_new_tokens).generate(prompts, prefixes, keys)
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """See Engine."""
 
 

@@ -90,7 +90,7 @@ class TorchEngine:
             self._complete(prompts, completions, keys, batch)
         return completions
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """See Engine. The model is the trainer's own; there is nothing to let go of."""
 
     def _ended(self, tokens: Sequence[int]) -> bool:

@@ -18,10 +18,12 @@ from sapo_verifier.model.lora import (
     Pair,
     adapted_layers,
     linear_layers,
-    merge,
     read_adapter,
     target_names,
     tensor_names,
+)
+from sapo_verifier.model.lora import (
+    merge as merge_into,
 )
 from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.model.weights import WeightsError
@@ -59,33 +61,33 @@ class Adapters:
         for parameter in model.parameters():
             parameter.requires_grad_(False)
         self._wrappers = _wrap(model, self.lora, seed)
-        self._learning = True  # peft has put its layers into the model
+        self._unmerged = True  # peft has put its layers into the model
         assert self._wrappers.keys() == self._layers.keys()
-        self.settle()
+        self.merge()
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """A and B of every layer, in the model's order."""
         return [matrix.weight for name in self._wrappers for matrix in self._matrices(name)]
 
-    def learn(self) -> None:
+    def unmerge(self) -> None:
         """The base's own weights, and peft's layers around them: gradients reach the adapters."""
-        if not self._learning:
+        if not self._unmerged:
             self._originals.restore(self._layers)
             _put(self._model, self._wrappers)
-            self._learning = True
+            self._unmerged = True
 
-    def settle(self) -> None:
+    def merge(self) -> None:
         """A plain model whose weights are the policy's. Raises NotFiniteError, each time, if they are not finite."""
-        if not self._learning:
+        if not self._unmerged:
             return
         pairs = {name: Pair(*(m.weight.detach() for m in self._matrices(name))) for name in self._wrappers}
         try:
-            merge(self._layers, pairs, self.lora.alpha / self.lora.rank)
+            merge_into(self._layers, pairs, self.lora.alpha / self.lora.rank)
         except NotFiniteError:
             self._originals.restore(self._layers)
             raise
         _put(self._model, self._layers)
-        self._learning = False
+        self._unmerged = False
 
     def tensors(self) -> dict[str, Tensor]:
         """By the names that they have in files. Detached, not copied."""
@@ -105,14 +107,14 @@ class Adapters:
         before = {name: Pair(*(m.weight.detach().clone() for m in self._matrices(name))) for name in self._wrappers}
         self._take(pairs)
         try:
-            self.settle()
+            self.merge()
         except NotFiniteError:
             self._take(before)
             raise
 
     @torch.no_grad()
     def _take(self, pairs: Mapping[str, Pair]) -> None:
-        self.learn()
+        self.unmerge()
         for name, pair in pairs.items():
             for matrix, given in zip(self._matrices(name), pair, strict=True):
                 matrix.weight.copy_(given)
@@ -122,8 +124,8 @@ class Adapters:
         with torch.no_grad():
             for name in self._wrappers:
                 self._matrices(name)[1].weight.zero_()
-        self.learn()
-        self.settle()
+        self.unmerge()
+        self.merge()
 
     def _matrices(self, name: str) -> tuple[Any, Any]:
         wrapper = self._wrappers[name]

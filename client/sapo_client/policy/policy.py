@@ -89,13 +89,13 @@ class Policy:
     def model(self) -> Any:
         """The model as it samples: a plain one with the policy's weights. Raises NotFiniteError if they diverged."""
         if self.adapters is not None:
-            self.adapters.settle()
+            self.adapters.merge()
         return self._model
 
     def log_probs(self, passages: Sequence[Passage]) -> Tensor:
         """(Σ completion lengths,) with gradient to `parameters`: see loss.token_log_probs."""
         if self.adapters is not None:
-            self.adapters.learn()
+            self.adapters.unmerge()
         return token_log_probs(self._model, passages, self.base.vocab, memory=self._memory)
 
     def engine(self, max_new_tokens: int, *, batch_tokens: int = 16384) -> TorchEngine:

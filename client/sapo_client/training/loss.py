@@ -27,13 +27,13 @@ class LossInputs:
     """All (N,): one entry per completion token, the end-of-sequence token included.
 
     log_probs: under the weights being trained, with gradient. old_log_probs: under the weights at the start of the
-    update. behaviour: under the weights that sampled, or NaN where nobody knows. advantages: the completion's.
+    update. sampling_logprobs: under the weights that sampled, or NaN where nobody knows. advantages: the completion's.
     external: whether the token is another node's.
     """
 
     log_probs: Tensor
     old_log_probs: Tensor
-    behaviour: Tensor
+    sampling_logprobs: Tensor
     advantages: Tensor
     external: Tensor
 
@@ -44,9 +44,8 @@ class LossOutputs:
 
     loss: Tensor
     clipped: float  # tokens whose gradient the clip takes away
-    weights: float  # importance weights of weighted tokens
+    importance_weights: float  # of weighted tokens
     weighted: int  # external tokens with a known behaviour
-    drift: float  # old − behaviour over weighted tokens, nats
     own_mismatch: float  # an estimate of KL(behaviour ‖ trainer) over own tokens whose behaviour is LIKELY, nats
     own_known: int  # those tokens
 
@@ -61,10 +60,10 @@ def grpo_loss(
     ratio = torch.exp(inputs.log_probs - inputs.old_log_probs.detach())
     plain = ratio * inputs.advantages
     bounded = ratio.clamp(1 - clip_low, 1 + clip_high) * inputs.advantages
-    difference = (inputs.old_log_probs - inputs.behaviour).detach()
-    known = ~torch.isnan(inputs.behaviour)
+    difference = (inputs.old_log_probs - inputs.sampling_logprobs).detach()
+    known = ~torch.isnan(inputs.sampling_logprobs)
     weighted = known & inputs.external
-    own = ~inputs.external & (inputs.behaviour >= LIKELY)  # never true for NaN
+    own = ~inputs.external & (inputs.sampling_logprobs >= LIKELY)  # never true for NaN
     weights = torch.where(weighted & truncate, difference.exp().clamp(max=1), 1.0)
     # k3 of Schulman's "Approximating KL divergence": never negative, small variance.
     own_difference = difference[own].double()
@@ -72,9 +71,8 @@ def grpo_loss(
     return LossOutputs(
         loss=-(torch.minimum(plain, bounded) * weights).sum() / step_tokens,
         clipped=float((bounded < plain).sum()),
-        weights=float(weights[weighted].sum()),
+        importance_weights=float(weights[weighted].sum()),
         weighted=int(weighted.sum()),
-        drift=float(difference[weighted].sum()),
         own_mismatch=float(mismatch.sum()),
         own_known=int(own.sum()),
     )

@@ -53,15 +53,14 @@ class TrainConfig:
 class Sample:
     """One completion to learn from.
 
-    ids end with the end-of-sequence token only if the completion did. behaviour: log-probabilities in nats of the
-    policy that sampled, one per id, from the records' intervals; None if these ids have none (another tokenizer).
+    ids end with the end-of-sequence token only if the completion did. sampling_logprobs: in nats, under the policy that
+    sampled, one per id, from the records' intervals; None if these ids have none (another tokenizer).
     """
 
     prompt_ids: Sequence[int]
     ids: Sequence[int]
-    behaviour: Sequence[float] | None
+    sampling_logprobs: Sequence[float] | None
     reward: float
-    ends_with_eos: bool
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,6 @@ class Group:
     slot: int
     node: str  # the owner's address
     external: bool
-    same_tokenizer: bool
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,8 @@ class StepStats:
     tokens: int
     loss: float
     grad_norm: float  # before clipping
-    clip_share: float  # of tokens, over all epochs
-    external_tokens: int  # with a known behaviour, over all epochs
+    clip_fraction: float  # of tokens, over all epochs
+    external_tokens: int  # whose sampling_logprobs are known, over all epochs
     mean_weight: float  # of those
     drift: float  # own − behaviour log-probability on those, nats per token
     mismatch_kl: float  # records against trainer on own tokens (see loss.LIKELY), nats per token; should be below 1e-4
@@ -175,8 +173,8 @@ class Trained:
         return Passage(self.sample.prompt_ids, self.sample.ids)
 
     @property
-    def behaviour(self) -> Sequence[float]:
-        return self.sample.behaviour or [math.nan] * len(self.sample.ids)
+    def sampling_logprobs(self) -> Sequence[float]:
+        return self.sample.sampling_logprobs or [math.nan] * len(self.sample.ids)
 
 
 @dataclass(frozen=True)
@@ -209,7 +207,7 @@ def select_samples(groups: Sequence[Group], external: External, context: int) ->
 def drops_negatives(external: External, sample: Sample) -> bool:
     """Whether the rule leaves out this external completion where its advantage is negative."""
     if external in ("truncated", "clipped"):
-        return sample.behaviour is None  # nothing can bound how far it is pushed down
+        return sample.sampling_logprobs is None  # nothing can bound how far it is pushed down
     return external in ("drop-negatives", "truncated-drop-negatives")
 
 
@@ -257,6 +255,7 @@ def train_step(
         policy.untouched = False
     optimizer.zero_grad(set_to_none=True)  # as large as the weights, and of no use until the next step
     give_back()
+    weighted = sum(output.weighted for output in outputs)
     return StepStats(
         groups=len(groups),
         samples=len(trained),
@@ -265,10 +264,10 @@ def train_step(
         tokens=step_tokens,
         loss=sum(output.loss.item() for output in outputs),
         grad_norm=grad_norm,
-        clip_share=ratio(sum(output.clipped for output in outputs), step_tokens * config.epochs),
-        external_tokens=sum(output.weighted for output in outputs),
-        mean_weight=ratio(sum(output.weights for output in outputs), sum(output.weighted for output in outputs)),
-        drift=ratio(drift, sum(output.weighted for output in outputs)),
+        clip_fraction=ratio(sum(output.clipped for output in outputs), step_tokens * config.epochs),
+        external_tokens=weighted,
+        mean_weight=ratio(sum(output.importance_weights for output in outputs), weighted),
+        drift=ratio(drift, weighted),
         mismatch_kl=ratio(sum(output.own_mismatch for output in outputs), sum(o.own_known for o in outputs)),
     )
 
@@ -283,7 +282,7 @@ def loss_inputs(part: Sequence[Trained], log_probs: torch.Tensor, old: torch.Ten
     return LossInputs(
         log_probs=log_probs,
         old_log_probs=old,
-        behaviour=flat([value for t in part for value in t.behaviour]),
+        sampling_logprobs=flat([value for t in part for value in t.sampling_logprobs]),
         advantages=flat([t.advantage for t, n in zip(part, lengths, strict=True) for _ in range(n)]),
         external=flat([float(t.external) for t, n in zip(part, lengths, strict=True) for _ in range(n)]).bool(),
     )
@@ -291,14 +290,14 @@ def loss_inputs(part: Sequence[Trained], log_probs: torch.Tensor, old: torch.Ten
 
 def against_behaviour(inputs: LossInputs) -> LossInputs:
     """External tokens of known behaviour measured, and clipped, against the policy that sampled them."""
-    known = inputs.external & ~torch.isnan(inputs.behaviour)
-    return replace(inputs, old_log_probs=torch.where(known, inputs.behaviour, inputs.old_log_probs))
+    known = inputs.external & ~torch.isnan(inputs.sampling_logprobs)
+    return replace(inputs, old_log_probs=torch.where(known, inputs.sampling_logprobs, inputs.old_log_probs))
 
 
 def total_drift(inputs: LossInputs) -> float:
     """Σ old − behaviour over external tokens of known behaviour, nats."""
-    known = inputs.external & ~torch.isnan(inputs.behaviour)
-    return float((inputs.old_log_probs - inputs.behaviour)[known].sum())
+    known = inputs.external & ~torch.isnan(inputs.sampling_logprobs)
+    return float((inputs.old_log_probs - inputs.sampling_logprobs)[known].sum())
 
 
 def ratio(part: float, whole: float) -> float:

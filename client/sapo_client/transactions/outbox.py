@@ -190,7 +190,7 @@ class Outbox:
                 accepted = self._push(entry, head, used, too_late=entry.id in late) and accepted
         for entry in self._store.intents():
             if entry.id in late:
-                self._settle(entry, "expired", late[entry.id])
+                self._finish(entry, "expired", late[entry.id])
             elif accepted and entry.id not in unsure:
                 # In order: a later call often needs an earlier one (register, then commit).
                 accepted = self._start(entry, head, used)
@@ -241,11 +241,11 @@ class Outbox:
                     log.warning("%s: %s; it is signed again", entry.key, reason)
                     self._store.update(entry, status="intent", reason=reason, nonce=None)
                     return
-            self._settle(entry, status, reason, nonce=mined.nonce, hash=mined.hash, block=block)
+            self._finish(entry, status, reason, nonce=mined.nonce, hash=mined.hash, block=block)
         if head - block + 1 >= self.confirmations:
             self._store.update(entry, confirmed=1)
 
-    def _settle(self, entry: Entry, status: Status, reason: str, **columns: Any) -> None:
+    def _finish(self, entry: Entry, status: Status, reason: str, **columns: Any) -> None:
         log.log(logging.INFO if status == "mined" else logging.WARNING, "%s: %s %s", entry.key, status, reason)
         self._store.update(entry, status=status, reason=reason, **columns)
 
@@ -335,7 +335,7 @@ class Outbox:
                 # It may need what is not mined yet.
                 self._wait(entry, f"waits for earlier transactions ({explain(error)})")
                 return False
-            self._settle(entry, "failed", explain(error))
+            self._finish(entry, "failed", explain(error))
             return True
         except Web3RPCError as error:
             self._wait(entry, explain(error))

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from sapo_devnet.testkit.rules import MONEY
 from sapo_verifier import intervals, protocol
-from sapo_verifier.audit import Audit, BatchFacts, Found, Outcome
+from sapo_verifier.audit import Audit, BatchFacts, CheckResult, Found
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import CHECKS, batch_root, check_batch
 from sapo_verifier.cid import block_digest
@@ -236,7 +236,7 @@ def _make(worker: TaskWorker, node: str, round_: int, beacon: bytes, spec: Spec,
 
 def assert_stopped(
     audit: Audit, check: str, status: str = "fail", *, slot: Any = None, k: Any = None, t: Any = None, words: str = ""
-) -> Outcome:
+) -> CheckResult:
     """Exactly `check` ends the list, with this status and place; every check before it passes."""
     outcomes = check_batch(audit)
     last = outcomes[-1]
@@ -246,7 +246,7 @@ def assert_stopped(
     return last
 
 
-def assert_only(audit: Audit, check: str, **place: Any) -> Outcome:
+def assert_only(audit: Audit, check: str, **place: Any) -> CheckResult:
     """As assert_stopped, and without this one check the batch would have been paid."""
     stopped = assert_stopped(audit, check, **place)
     others = [each(audit) for each in CHECKS if each.__name__ not in (check, "policy")]

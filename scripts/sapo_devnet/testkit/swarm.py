@@ -83,7 +83,7 @@ class Swarm:
             self._check(deadline, f"still not true: {what}")
             time.sleep(0.05)
 
-    def settle(self, outbox: Outbox) -> None:
+    def deliver(self, outbox: Outbox) -> None:
         """Everything in the outbox of somebody that the test plays is mined, or has failed."""
 
         def settled() -> bool:

@@ -56,7 +56,7 @@ def row_of(name: str, result: Result) -> Row:
         "drift": total("drift") / max(1, total("external_tokens")),
         "late_drift": sum(each["drift"] for each in quarter) / max(1, late_tokens),
         "weight": total("weight") / max(1, total("external_tokens")),
-        "clip_share": total("clip_share") / len(rounds),
+        "clip_fraction": total("clip_fraction") / len(rounds),
         "mismatch_kl": max(each["mismatch_kl"] for each in rounds),
         "tokens": total("tokens"),
         "seconds": total("seconds"),

@@ -142,7 +142,7 @@ def sums(played: Sequence[Played]) -> dict[str, Any]:
         "drift": sum(each.drift * each.external_tokens for each in stats),  # nats, over all external tokens
         "weight": sum(each.mean_weight * each.external_tokens for each in stats),
         "dropped": sum(each.samples_dropped for each in stats),
-        "clip_share": sum(each.clip_share for each in stats) / len(stats),
+        "clip_fraction": sum(each.clip_fraction for each in stats) / len(stats),
         "mismatch_kl": max(each.mismatch_kl for each in stats),
         "training_reward": sum(trained),  # Σ over nodes of the mean reward of their training set: biased
     }

@@ -30,7 +30,7 @@ from sapo_client.training.sapo import (
 from sapo_lab.experiment.setting import Setting
 from sapo_lab.experiment.stacked import generate_stacked, stackable
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, Outcome, PolicyModel
+from sapo_verifier.audit import Audit, CheckResult, PolicyModel
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
 from sapo_verifier.model.forward import Passage
@@ -55,8 +55,8 @@ class Prepared:
             return [list(self.completions[key]) for key in keys]
         return self.engine.generate(prompts, prefixes, keys)
 
-    def rest(self) -> None:
-        self.engine.rest()
+    def sleep(self) -> None:
+        self.engine.sleep()
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Public:
     """A batch as others see it: what the checks said, and its groups, for each base that trains on them."""
 
     audit: Audit
-    outcomes: list[Outcome]
+    outcomes: list[CheckResult]
     groups: dict[str, list[Group]]  # by the reader's base
 
 
@@ -268,11 +268,11 @@ class Swarm:
 @torch.no_grad()
 def _distance(policy: Policy, group: Group) -> float:
     """Mean of |own − behaviour log-probability| over the group's tokens, nats; 1 where nobody knows the latter."""
-    if any(sample.behaviour is None for sample in group.samples):
+    if any(sample.sampling_logprobs is None for sample in group.samples):
         return 1.0
     own = policy.log_probs([Passage(sample.prompt_ids, sample.ids) for sample in group.samples])
-    behaviour = torch.tensor([value for sample in group.samples for value in sample.behaviour or ()])
-    return float((own - behaviour).abs().mean())
+    sampling = torch.tensor([value for sample in group.samples for value in sample.sampling_logprobs or ()])
+    return float((own - sampling).abs().mean())
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -116,7 +116,7 @@ def run(policy: Policy, dtype: str, prompts: int, new_tokens: int) -> Row:
         asleep = "a CPU does not"
         if engine.about["device"] != "cpu":
             before = torch.cuda.mem_get_info()[0]
-            engine.rest()
+            engine.sleep()
             freed = torch.cuda.mem_get_info()[0] - before
             again = make_records(engine, policy.model, rows[:8], keys[:8], vocab=VOCAB, max_new_tokens=new_tokens)[1]
             if freed <= 0 or again.repaired > 0.2 * again.positions:

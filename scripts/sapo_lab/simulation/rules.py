@@ -15,7 +15,7 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating[Any]]
 
 ABSTAIN, ACCEPT, REJECT, VOID = range(4)
-ENDS_VOID, ENDS_ACCEPTED, ENDS_REJECTED, ENDS_PROVEN_FALSE = range(4)  # Tallies.Outcome
+ENDS_VOID, ENDS_ACCEPTED, ENDS_REJECTED, ENDS_PROVEN_FALSE = range(4)  # Tallies.CheckResult
 SURE_ACCEPTS = 5  # Tallies.SURE_ACCEPTS
 STAGE_2_FACTOR = 4  # Rounds.windowOf
 PROVERS_SHARE = 0.25  # AuditsBase.PROVERS_SHARE

@@ -8,7 +8,7 @@ from pathlib import Path
 from sapo_devnet.testkit.formula import honest, write_tokenizer
 from sapo_lab.sweeps.mutations import StandIn, meaning, mutate, mutate_several, tamper
 from sapo_lab.sweeps.tally import Tally
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import check_batch
 from sapo_verifier.spec import BaseRule
@@ -39,7 +39,7 @@ def _one(
     policy: StandIn,
     tally: Tally,
     true: object,
-) -> list[Outcome]:
+) -> list[CheckResult]:
     rng = random.Random(case)
     draft = honest(worker)
     (mutate if case % 2 else mutate_several)(rng, draft, worker)

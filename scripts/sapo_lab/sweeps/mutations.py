@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from sapo_devnet.testkit.formula import EOS, GROUP, LIMIT, SLOTS, VOCAB, Draft, Sealed, loose_json, tokens_of, written
-from sapo_verifier.audit import Audit, Outcome
+from sapo_verifier.audit import Audit, CheckResult
 from sapo_verifier.checks import completions
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.intervals import REJECT_TOLERANCE, VOID_TOLERANCE
@@ -230,18 +230,18 @@ class StandIn:
     runs: bool = False
     seconds: float = 0.0
 
-    def __call__(self, audit: Audit) -> Outcome:
-        worst: Outcome | None = None
+    def __call__(self, audit: Audit) -> CheckResult:
+        worst: CheckResult | None = None
         for slot, k, records in completions(audit):
             liked = (*tokens_of(f"<{compact_answer(audit.tasks[slot])}>"), EOS)
             own = _policys_own(audit.groups[slot].prompt, liked, tuple(record.token for record in records))
             for t, (true, said) in enumerate(zip(own, records, strict=True)):
                 off = max(abs(true.lo - said.lo), abs(true.last - said.last))
                 if off > REJECT_TOLERANCE or true.lo > true.last:
-                    return Outcome("policy", "fail", "the interval is not the policy's", slot, k, t)
+                    return CheckResult("policy", "fail", "the interval is not the policy's", slot, k, t)
                 if off > VOID_TOLERANCE and worst is None:
-                    worst = Outcome("policy", "void", "the interval is off", slot, k, t)
-        return worst or Outcome("policy", "pass")
+                    worst = CheckResult("policy", "void", "the interval is off", slot, k, t)
+        return worst or CheckResult("policy", "pass")
 
     def audits(self, audit: Audit) -> Audit:
         """The audit, with this policy to answer its last check."""

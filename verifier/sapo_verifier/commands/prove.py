@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from sapo_verifier import keystore
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.chain.audits import AuditsReader, BatchState
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
@@ -45,7 +45,7 @@ def prove(options: argparse.Namespace) -> int:
     return 0
 
 
-def _look(tools: Bench, batch: BatchInfo) -> tuple[list[Outcome], Proof | None]:
+def _look(tools: Bench, batch: BatchInfo) -> tuple[list[CheckResult], Proof | None]:
     audit = tools.audit(batch)
     outcomes = check_batch(audit)
     try:
@@ -54,7 +54,7 @@ def _look(tools: Bench, batch: BatchInfo) -> tuple[list[Outcome], Proof | None]:
         return outcomes, None
 
 
-def _why_not(outcomes: list[Outcome]) -> str:
+def _why_not(outcomes: list[CheckResult]) -> str:
     last = outcomes[-1]
     if last.status == "void":
         return f"nothing is provable, as nothing can be said about it: {last.check}: {last.reason}"

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from sapo_verifier.audit import Outcome
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, Payout, Votes
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
@@ -24,7 +24,7 @@ def show_round(options: argparse.Namespace) -> int:
         if options.round > current:
             raise SapoError(f"round {options.round} has not begun: the chain is in round {current}")
         batches = reader.batches_of(options.round)
-        found: dict[int, list[Outcome]] = {}
+        found: dict[int, list[CheckResult]] = {}
         if batches and not options.no_fetch:
             with bench(options, reader) as tools:
                 found = {batch.index: check_batch(tools.audit(batch)) for batch in batches}
@@ -34,7 +34,7 @@ def show_round(options: argparse.Namespace) -> int:
 
 
 def _document(
-    reader: ChainReader, round_: int, current: int, batches: list[BatchInfo], found: dict[int, list[Outcome]]
+    reader: ChainReader, round_: int, current: int, batches: list[BatchInfo], found: dict[int, list[CheckResult]]
 ) -> dict[str, Any]:
     """Amounts are in the token's smallest unit."""
     audits = AuditsReader(reader)
@@ -64,7 +64,7 @@ def _document(
     }
 
 
-def _row(batch: BatchInfo, fare: BatchOutcome, pay: Payout, outcomes: list[Outcome] | None) -> dict[str, Any]:
+def _row(batch: BatchInfo, fare: BatchOutcome, pay: Payout, outcomes: list[CheckResult] | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "index": batch.index,
         "node": batch.node,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sapo_verifier.audit import Audit, Outcome, Status
+from sapo_verifier.audit import Audit, CheckResult, Status
 from sapo_verifier.bases import Bases
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
@@ -30,7 +30,7 @@ class PromptError(SapoError):
     """The base cannot read the prompt, so nobody's policy on it can have answered."""
 
 
-class Claim(NamedTuple):
+class Claimed(NamedTuple):
     """One completion: where it stands, what it claims, and what the model has to read."""
 
     slot: int
@@ -85,13 +85,13 @@ class PolicyModels:
         self.seconds = 0.0
         self._held: dict[bytes, Held] = {}  # by the base's digest
 
-    def __call__(self, audit: Audit) -> Outcome:
+    def __call__(self, audit: Audit) -> CheckResult:
         started = time.monotonic()
         outcome = self._answer(audit)
         self.seconds += time.monotonic() - started
         return outcome
 
-    def _answer(self, audit: Audit) -> Outcome:
+    def _answer(self, audit: Audit) -> CheckResult:
         try:
             weights = declared_weights(audit)
             claims = read_claims(audit, self._bases)
@@ -99,15 +99,15 @@ class PolicyModels:
             passages, us = [claim.passage for claim in claims], [[0] * len(claim.records) for claim in claims]
             found = positions(model, passages, us, audit.base.vocab, batch_tokens=self._batch_tokens)
         except WeightsError as error:
-            return Outcome("policy", "fail", str(error))
+            return CheckResult("policy", "fail", str(error))
         except StoreFailed as error:
-            return Outcome("policy", "unknown", str(error))
+            return CheckResult("policy", "unknown", str(error))
         except (BlockError, NotFiniteError, PromptError) as error:
-            return Outcome("policy", "void", str(error))
+            return CheckResult("policy", "void", str(error))
         except SapoError as error:  # the base is not here, or does not load
-            return Outcome("policy", "unknown", str(error))
+            return CheckResult("policy", "unknown", str(error))
         except (RuntimeError, MemoryError) as error:  # how torch says that memory is short; weights cannot cause it
-            return Outcome("policy", "unknown", f"this machine could not run the model: {error}")
+            return CheckResult("policy", "unknown", f"this machine could not run the model: {error}")
         return compare(claims, found)
 
     def _model(self, audit: Audit, weights: bytes | None) -> Any:
@@ -155,7 +155,7 @@ def declared_weights(audit: Audit) -> bytes | None:
     return data
 
 
-def read_claims(audit: Audit, bases: Bases) -> list[Claim]:
+def read_claims(audit: Audit, bases: Bases) -> list[Claimed]:
     """Every completion, its prompt encoded. Raises PromptError; BaseMissingError where the base is not here."""
     base, tokenizer = audit.base, bases.tokenizer(audit.base)
     longest = base.longest_prompt(audit.spec.max_prompt_bytes)  # in bytes too: no token is shorter than one
@@ -171,17 +171,17 @@ def read_claims(audit: Audit, bases: Bases) -> list[Claim]:
             raise PromptError(f"slot {slot}: the prompt's {len(prompt)} tokens do not fit the base {base.id}")
         for k, packed in enumerate(audit.records[slot]):
             records = unpack_records(packed)
-            claims.append(Claim(slot, k, records, Passage(prompt, [record.token for record in records])))
+            claims.append(Claimed(slot, k, records, Passage(prompt, [record.token for record in records])))
     return claims
 
 
-def compare(claims: Sequence[Claim], found: Sequence[Sequence[Position]]) -> Outcome:
+def compare(claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> CheckResult:
     """The largest difference decides: fail at the first position beyond *reject*, else void at the first beyond *void*.
 
     A token that owns nothing under the policy fails, whatever interval it claims.
     """
     worst = count = 0
-    first_void: Outcome | None = None
+    first_void: CheckResult | None = None
     for claim, own in zip(claims, found, strict=True):
         for t, (record, position) in enumerate(zip(claim.records, own, strict=True)):
             off = max(abs(record.lo - position.lo), abs(record.last - position.last))
@@ -194,14 +194,16 @@ def compare(claims: Sequence[Claim], found: Sequence[Sequence[Position]]) -> Out
                 reason = f"the interval is off by {off / FULL:.6f} of probability: too much to pass, too little to fail"
                 first_void = _differs("void", reason, claim, t, position)
             worst, count = max(worst, off), count + 1
-    return first_void or Outcome("policy", "pass", f"{count} positions, the largest difference is {worst / FULL:.1e}")
+    return first_void or CheckResult(
+        "policy", "pass", f"{count} positions, the largest difference is {worst / FULL:.1e}"
+    )
 
 
-def _differs(status: Status, reason: str, claim: Claim, t: int, position: Position) -> Outcome:
+def _differs(status: Status, reason: str, claim: Claimed, t: int, position: Position) -> CheckResult:
     record = claim.records[t]
     evidence = {
         "token": str(record.token),
         "claimed": f"{record.lo:#018x} … {record.last:#018x}",
         "recomputed": f"{position.lo:#018x} … {position.last:#018x}",
     }
-    return Outcome("policy", status, reason, claim.slot, claim.k, t, evidence)
+    return CheckResult("policy", status, reason, claim.slot, claim.k, t, evidence)

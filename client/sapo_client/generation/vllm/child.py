@@ -6,7 +6,7 @@ Everything that vLLM prints goes to standard error. It ends with its standard in
     {"do": "start", "folder": …, …}   → {"ok": {"sapo": …, "vllm": …, "torch": …, "device": …}}
     {"do": "generate", "rows": […]}   → {"alive": …} now and then, then {"ok": {"tokens": […], "preemptions": …, …}}
     {"do": "reload"}                  → {"ok": {}}         the folder holds new weights
-    {"do": "rest"}                    → {"ok": {"asleep": …}}
+    {"do": "sleep"}                    → {"ok": {"asleep": …}}
 
 What goes wrong comes back as {"error": words}, and is the end: nothing that failed half-way is used again.
 """
@@ -162,7 +162,7 @@ class Child:
         self._llm.collective_rpc("sapo_clean_cache")
         return {}
 
-    def rest(self) -> dict[str, Any]:
+    def sleep(self) -> dict[str, Any]:
         """Give the device's memory back until the next message. A CPU has nothing to give back."""
         if not self._cpu and not self._asleep:
             self._llm.sleep(level=2)

@@ -140,12 +140,12 @@ class VllmEngine:
                 )
         return completions
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Let go of the graphics card's memory until the next `generate`, where the settings say so and it is one."""
         if not self._options.sleeps or self._process is None or self.about["device"] == "cpu":
             return
         try:
-            self._process.ask({"do": "rest"}, SILENCE_SECONDS)
+            self._process.ask({"do": "sleep"}, SILENCE_SECONDS)
         except EngineDiedError as error:  # its memory is free all the same; the next call starts another
             log.warning("the vLLM process ended when it was to sleep: %s", error)
             self._drop()
