@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
-from sapo_devnet.accounts import FINAL_AFTER, Account, books
+from sapo_devnet.accounts import Account, books
 from sapo_devnet.adversaries.names import ATTACKS
 from sapo_devnet.chain import Chain, Clock
 from sapo_devnet.checkout import ROOT
@@ -29,6 +29,7 @@ from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
+from sapo_verifier.schedule import FINAL_AFTER
 
 START_SECONDS = 600.0  # for all nodes to have loaded and registered, on a slow machine
 POLL_SECONDS = 0.1

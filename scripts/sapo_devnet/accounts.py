@@ -15,8 +15,8 @@ from sapo_verifier.chain.events import ChainEvent, pages
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
 from sapo_verifier.errors import SapoError
 from sapo_verifier.objects import VerdictReport
+from sapo_verifier.schedule import FINAL_AFTER
 
-FINAL_AFTER = 6  # rounds
 NOBODY = "0x" + "00" * 20  # burned coins go there
 VERDICTS = ("abstain", "accept", "reject", "void")
 

@@ -14,7 +14,7 @@ import torch
 
 import sapo_verifier
 from policy_batches import Made, World, declared, made_by, world
-from sapo_client.batches.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.batches.auditing import Auditor
 from sapo_client.batches.pins import PinBook
 from sapo_client.pocket import EOS_ID
 from sapo_client.policy.policy import Policy
@@ -27,6 +27,7 @@ from sapo_verifier.cid import block_digest
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
 from sapo_verifier.model.policy_check import PolicyModels
 from sapo_verifier.objects import Record
+from sapo_verifier.schedule import KEEP_AFTER
 from sapo_verifier.tasks import TaskWorker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -228,7 +229,7 @@ def test_a_node_trains_on_what_passed_and_counts(
     in_pool = honest.facts.round + honest.world.spec.pool_rounds
     assert audit.pins.expired(in_pool) == []
     assert set(audit.pins.expired(in_pool + 1)) == weights
-    assert set(audit.pins.expired(honest.facts.round + KEEP_ROUNDS + 1)) == honest.blocks.keys()
+    assert set(audit.pins.expired(honest.facts.round + KEEP_AFTER + 1)) == honest.blocks.keys()
 
 
 @pytest.mark.parametrize("fault", ["intervals", "no weights"])

@@ -19,14 +19,11 @@ from sapo_verifier.checks import check_batch
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.ipfs import BlockUnavailable, GatewayReader
 from sapo_verifier.proofs import Proof, find_proof
+from sapo_verifier.schedule import COMMIT_AFTER, KEEP_AFTER, window_size
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
-
-DEALT_AFTER = {1: 1, 2: 4}  # stage: the beacon of so many rounds later deals the window
-STAGE_2_FACTOR = 4  # a window of stage 2 holds so many times the draws
-KEEP_ROUNDS = 8  # a fetched block stays that long: a round is final after six
 
 
 @dataclass
@@ -82,13 +79,13 @@ class Auditor:
         fit each other.
         """
         info = self.reader.round_at(round_)
-        dealer = self.reader.beacon(round_ + DEALT_AFTER[stage])
+        dealer = self.reader.beacon(round_ + COMMIT_AFTER[stage])
         if info.count == 0 or dealer is None:
             return []
         own = self.reader.batch_of(self.voter, round_)
         start = protocol.draw_start(dealer, self.voter, stage, info.count)
         own_position = None if own is None else own - info.first
-        size = self.spec.chain.draws * (1 if stage == 1 else STAGE_2_FACTOR)
+        size = window_size(self.spec.chain.draws, stage)
         positions = protocol.window(start, info.count, own_position, size)
         batches = self.reader.batches_at([info.first + position for position in positions])
         if any(batch.round != round_ or batch.node == self.voter for batch in batches):
@@ -149,7 +146,7 @@ class Auditor:
         at_hand = {digest: found for digest, found in audit.blocks.items() if isinstance(found, bytes)}
         weights = [digest for digest, _ in audit.weight_blocks() if digest in at_hand and digest not in audit.wanted]
         self.pins.keep(weights, audit.facts.round + self.spec.pool_rounds)
-        self.pins.keep(at_hand.keys() - set(weights), audit.facts.round + KEEP_ROUNDS)
+        self.pins.keep(at_hand.keys() - set(weights), audit.facts.round + KEEP_AFTER)
         report.bytes_weights += sum(len(at_hand[digest]) for digest in set(weights))
 
 

@@ -16,10 +16,9 @@ from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
+from sapo_verifier.schedule import FINAL_AFTER, MOST_CLAIMS
 
-FINAL_AFTER = 6  # rounds
 LOOK_BACK = 5000  # rounds that are searched without --since: 100 HTTP requests
-MOST_CLAIMS = 32  # rounds of one transaction, as the contract allows
 WAIT_SECONDS = 300.0  # for one transaction to be mined
 
 

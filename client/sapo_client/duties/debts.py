@@ -6,8 +6,8 @@ from sapo_verifier.chain.audits import AuditsReader, BallotState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.schedule import NO_BATCH, REVEAL_AFTER
 
-NO_BATCH = 2**256 - 1  # to settle debts that are about no batch
 LOOK_BACK = 10  # rounds; whoever owes something can promise nothing new, so all debts lie close together
 
 
@@ -49,6 +49,7 @@ def would_pass(reader: ChainReader, call: Call, sender: str) -> bool:
 def _fee(reader: ChainReader, audits: AuditsReader, node: str, round_: int, current: int) -> int:
     terms = audits.terms()
     missed = reader.policy_of(node, round_) is not None and reader.batch_of(node, round_) is None
-    due = {1: 2, 2: 5}  # stage: rounds after which it had to be revealed
-    ballots = [audits.verdicts_of(node, round_, stage)[0] for stage in due if current > round_ + due[stage]]
+    ballots = [
+        audits.verdicts_of(node, round_, stage)[0] for stage in REVEAL_AFTER if current > round_ + REVEAL_AFTER[stage]
+    ]
     return missed * terms.missed_batch_fee + ballots.count(BallotState.COMMITTED) * terms.missed_reveal_fee

@@ -6,10 +6,7 @@ from sapo_verifier import protocol
 from sapo_verifier.chain.audits import BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo, ChainReader
-
-SURE_ACCEPTS = 5  # as in the contract: from so many on, a reject of what ends accepted is punished
-DEALT_AFTER = {1: 1, 2: 4}  # stage: the beacon of so many rounds later deals the windows
-STAGE_2_FACTOR = 4
+from sapo_verifier.schedule import COMMIT_AFTER, SURE_ACCEPTS, window_size
 
 
 def has_wrong_verdicts(outcome: BatchOutcome) -> bool:
@@ -33,7 +30,7 @@ def wrong_verdicts(reader: ChainReader, round_: int, outcomes: Sequence[BatchOut
     if not wrong:
         return []
     batches = reader.batches_of(round_)
-    beacons = {stage: reader.beacon(round_ + later) for stage, later in DEALT_AFTER.items()}
+    beacons = {stage: reader.beacon(round_ + later) for stage, later in COMMIT_AFTER.items()}
     calls = []
     for voter in batches:
         dealt: set[int] = set()
@@ -51,6 +48,6 @@ def wrong_verdicts(reader: ChainReader, round_: int, outcomes: Sequence[BatchOut
 def _dealt(reader: ChainReader, beacon: bytes, voter: BatchInfo, stage: int, batches: Sequence[BatchInfo]) -> set[int]:
     """The indices in a producer's window."""
     first, count = batches[0].index, len(batches)
-    size = reader.deployment.spec.chain.draws * (STAGE_2_FACTOR if stage == 2 else 1)
+    size = window_size(reader.deployment.spec.chain.draws, stage)
     start = protocol.draw_start(beacon, voter.node, stage, count)
     return {first + position for position in protocol.window(start, count, voter.index - first, size)}

@@ -8,20 +8,18 @@ from dataclasses import dataclass, field
 
 from sapo_client.batches.pool import Pool
 from sapo_client.duties.debts import debts_of, would_pass
-from sapo_client.duties.penalties import STAGE_2_FACTOR, wrong_verdicts
+from sapo_client.duties.penalties import wrong_verdicts
 from sapo_client.transactions.fees import cost_of
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
 from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo, ChainReader, NodeState
+from sapo_verifier.schedule import CALLERS_PART, FINAL_AFTER, PROVERS_PART, window_size
 
 log = logging.getLogger(__name__)
 
-FINAL_AFTER = 6  # rounds
 LOOK_BACK = 3  # rounds that became final last: a bond outlives its last batch by no more
-PROVERS_PART = 4  # of a bond: the reward of a fraud proof
-CALLERS_PART = 10  # of a fee or penalty: the reward of settling it
 MOST_DEBTORS = 4  # that are looked into in one round; the others have other watchers, or their turn in the next
 OPEN = (BatchState.PENDING, BatchState.STANDING, BatchState.DISPUTED)
 
@@ -112,8 +110,8 @@ class Settler:
                 return would_pass(self.reader, call, self.outbox.address)
             return self._is_worth(call, reward)
 
-        draws = self.reader.deployment.spec.chain.draws * (1 if stage == 1 else STAGE_2_FACTOR)
-        crowd = min(self.reader.round_at(round_).count, draws)
+        size = window_size(self.reader.deployment.spec.chain.draws, stage)
+        crowd = min(self.reader.round_at(round_).count, size)
         self.turns.offer(key, call, crowd=crowd, needed=needed, first=first, deadline_round=last)
 
     def _is_worth(self, call: Call, reward: int) -> bool:

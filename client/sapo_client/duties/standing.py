@@ -6,12 +6,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sapo_client.duties.claiming import FINAL_AFTER, MOST_CLAIMS, unclaimed
+from sapo_client.duties.claiming import unclaimed
 from sapo_client.duties.debts import Debt, debts_of
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
+from sapo_verifier.schedule import FINAL_AFTER, MOST_CLAIMS
 
 LAST_ROUNDS = 10  # of which the own batches are shown
 ROUNDS_BEHIND = 2

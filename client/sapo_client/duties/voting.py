@@ -14,7 +14,7 @@ from sapo_client.batches.pool import Pool
 from sapo_client.batches.presence import Presence, Watch, Wish
 from sapo_client.duties.ballots import Ballot, BallotBox, Deal
 from sapo_client.duties.debts import debts_of
-from sapo_client.duties.settling import FINAL_AFTER, Settler
+from sapo_client.duties.settling import Settler
 from sapo_client.state.report import RoundReport
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns, put_anew
@@ -26,13 +26,10 @@ from sapo_verifier.chain.reader import BatchInfo, ChainReader, NodeInfo, NodeSta
 from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.cid import block_digest
 from sapo_verifier.objects import MAX_FINDINGS, MAX_REASON, BatchVerdict, Finding, VerdictReport
+from sapo_verifier.schedule import COMMIT_AFTER, DISPUTE_AFTER, FINAL_AFTER, MOST_CLAIMS, REVEAL_AFTER
 
 log = logging.getLogger(__name__)
 
-MOST_CLAIMS = 32  # rounds of one claim
-COMMIT_AFTER = {1: 1, 2: 4}  # stage: rounds after the round that is judged
-REVEAL_AFTER = {1: 2, 2: 5}
-DISPUTE_AFTER = 3
 FORBEAR = 50  # rounds after a bond that was lost for what came back: no other one is risked for what is gone
 
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sapo_client.batches.auditing import KEEP_ROUNDS, Auditor
+from sapo_client.batches.auditing import Auditor
 from sapo_client.batches.own_batch import OwnBatches
 from sapo_client.batches.pins import PinBook
 from sapo_client.batches.pool import Pool
 from sapo_client.batches.presence import Presence
 from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.registration import why_silent
-from sapo_client.duties.settling import FINAL_AFTER, Settler
+from sapo_client.duties.settling import Settler
 from sapo_client.duties.voting import Voting
 from sapo_client.generation.engine import Engine
 from sapo_client.node.learner import Learner
@@ -38,6 +38,7 @@ from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
 from sapo_verifier.ipfs import BlockStore, GatewayReader
+from sapo_verifier.schedule import FINAL_AFTER, KEEP_AFTER
 from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
@@ -321,7 +322,7 @@ class Node:
         """Put blocks to IPFS, to be served until the round is final plus a margin."""
         kept = list(blocks)
         # Noted first: a block that nobody noted would stay for ever.
-        self._parts.pins.keep(map(block_digest, kept), round_ + KEEP_ROUNDS)
+        self._parts.pins.keep(map(block_digest, kept), round_ + KEEP_AFTER)
         for block in kept:
             self._parts.store.put(block)
 

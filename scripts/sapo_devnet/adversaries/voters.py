@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from sapo_client.duties.ballots import Deal
-from sapo_client.duties.voting import DISPUTE_AFTER
 from sapo_client.state.report import RoundReport
 from sapo_client.training.sapo import Group
 from sapo_devnet.adversaries.node import Accomplice, HostileNode
@@ -11,6 +10,7 @@ from sapo_verifier.chain.audits import BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.checks import Verdict
+from sapo_verifier.schedule import DISPUTE_AFTER
 
 
 class UnseenVoting(Accomplice):

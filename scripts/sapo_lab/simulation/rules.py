@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sapo_verifier.schedule import STAGE_2_FACTOR, SURE_ACCEPTS
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating[Any]]
 
 ABSTAIN, ACCEPT, REJECT, VOID = range(4)
-ENDS_VOID, ENDS_ACCEPTED, ENDS_REJECTED, ENDS_PROVEN_FALSE = range(4)  # Tallies.CheckResult
-SURE_ACCEPTS = 5  # Tallies.SURE_ACCEPTS
-STAGE_2_FACTOR = 4  # Rounds.windowOf
+ENDS_VOID, ENDS_ACCEPTED, ENDS_REJECTED, ENDS_PROVEN_FALSE = range(4)  # Tallies.Outcome
+
 PROVERS_SHARE = 0.25  # AuditsBase.PROVERS_SHARE
 CALLERS_SHARE = 0.1  # AuditsBase.CALLERS_SHARE
 

@@ -15,6 +15,7 @@ from sapo_verifier.checks import check_batch
 from sapo_verifier.commands.tools import Bench, bench, chain_of
 from sapo_verifier.errors import ObjectError, SapoError
 from sapo_verifier.proofs import Proof, find_proof
+from sapo_verifier.schedule import PROVERS_PART
 
 OPEN = (BatchState.PENDING, BatchState.STANDING, BatchState.DISPUTED)
 KINDS = {"proveRecord": "record", "proveLength": "length"}
@@ -95,7 +96,7 @@ def _facts(
         raise
     except ChainError as error:
         facts["refused"] = str(error)
-    facts["reward"] = coins(reader.node_of(batch.node).bond // 4)  # of what is left of its bond
+    facts["reward"] = coins(reader.node_of(batch.node).bond // PROVERS_PART)  # of what is left of its bond
     return facts
 
 

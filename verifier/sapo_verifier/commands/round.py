@@ -13,8 +13,7 @@ from sapo_verifier.chain.reader import BatchInfo, ChainReader
 from sapo_verifier.checks import Verdict, check_batch, verdict
 from sapo_verifier.commands.tools import bench, chain_of
 from sapo_verifier.errors import SapoError
-
-FINAL_AFTER = 6  # rounds
+from sapo_verifier.schedule import FINAL_AFTER
 
 
 def show_round(options: argparse.Namespace) -> int:
