@@ -4,15 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sapo_client.batches.publish import Dealt, make_batch
+from sapo_client.batches.publish import make_batch
 from sapo_client.policy.policy import Policy
 from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, BatchFacts, CheckResult, Found, PolicyModel
+from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel
 from sapo_verifier.bases import Bases
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import batch_root, check_batch
 from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.networks import pocket_spec
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, Record, decode_records, encode_records
 from sapo_verifier.spec import Spec
@@ -119,9 +120,11 @@ def made_by(
     digest, blocks = published.digest, {block_digest(b): b for b in [published.manifest, *published.blocks]}
     if says is not None:
         digest, blocks = says
-    dealt = Dealt(CHAIN, ROUNDS, ROUND, NODE, protocol.beacon(CHAIN, ROUNDS, ROUND, seed.to_bytes(32)), digest, slots)
+    dealt = BatchFacts.dealt(
+        CHAIN, ROUNDS, ROUND, NODE, protocol.beacon(CHAIN, ROUNDS, ROUND, seed.to_bytes(32)), digest, slots
+    )
     batch = make_batch(world.spec, dealt, sampler, world.worker)
-    made = Made(world, dealt.facts(batch.manifest, batch.root, batch.claim), {**batch.blocks, **blocks})
+    made = Made(world, batch.facts, {**batch.blocks, **blocks})
     limits = (world.spec.group_size, world.spec.max_new_tokens)
     made.records = [decode_records(made.audit(None).bytes_of(group.records), *limits) for group in made.groups]
     return made

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sapo_client.batches.auditing import Auditor
-from sapo_client.batches.pool import Seen
+from sapo_client.batches.auditing import AuditCounts, Auditor, Seen
 from sapo_client.batches.presence import Wish
-from sapo_client.duties.ballots import Ballot, BallotBox
+from sapo_client.duties.actor import Actor
+from sapo_client.duties.ballots import Ballot, BallotBox, deal_of
+from sapo_client.duties.bond import Bond
+from sapo_client.duties.disputes import Disputes
+from sapo_client.duties.duties import Duties
 from sapo_client.duties.settling import Settler
-from sapo_client.duties.voting import Voting
-from sapo_client.state.report import RoundReport
+from sapo_client.duties.verdicts import Verdicts
+from sapo_client.duties.watches import Watches
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
 from sapo_devnet.testkit.anvil import anvil
@@ -21,8 +24,8 @@ from sapo_devnet.testkit.networks import BOND, Network, deploy_on
 from sapo_verifier.audit import CheckResult, Status
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.checks import verdict
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.proofs import Proof
 
 GAS = 1_000_000
@@ -116,27 +119,33 @@ def begin(network: Network, round_: int) -> bytes:
 
 @dataclass
 class FakePool:
-    """Windows from the chain; findings from the test: PASS unless it says otherwise."""
+    """Findings from the test: PASS unless it says otherwise."""
 
-    auditor: Auditor
     findings: dict[int, list[CheckResult]] = field(default_factory=dict)  # by index
     found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
 
-    def window(self, round_: int, stage: int) -> list[BatchInfo]:
-        return self.auditor.window(round_, stage)
-
-    def look(self, batches: Sequence[BatchInfo], report: RoundReport, *, again: bool = False) -> list[Seen]:
+    def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
         self.looked += [batch.index for batch in batches]
         self.met |= {batch.node for batch in batches}
-        return [Seen(batch, self.findings.get(batch.index, PASS), [], None) for batch in batches]
+        return [Seen(batch, self.findings.get(batch.index, PASS), [], None) for batch in batches], AuditCounts()
 
     def producers(self) -> set[str]:
         return self.met
 
     def proofs(self) -> list[tuple[BatchInfo, Proof]]:
         return self.found
+
+
+@dataclass
+class FakeBlocks:
+    """What would be put to IPFS."""
+
+    kept: list[bytes] = field(default_factory=list)
+
+    def keep(self, blocks: Iterable[bytes], round_: int) -> None:
+        self.kept += blocks
 
 
 @dataclass
@@ -162,15 +171,14 @@ class Voter:
         self.folder = folder / str(account)
         self.folder.mkdir()
         self.node = address(network, account)
-        self.kept: list[bytes] = []
+        self.blocks = FakeBlocks()
         self.said: list[str] = []
         self.presence = FakePresence()
-        self.current: Voting | None = None
         self.reader = network.reader()
         self.audits = AuditsReader(self.reader)
         unused: Any = None
-        auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node)
-        self.pool = FakePool(auditor)
+        self.auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node)
+        self.pool = FakePool()
         self.open()
 
     def open(self) -> None:
@@ -179,7 +187,18 @@ class Voter:
         self.ballots = BallotBox(self.folder / "ballots.sqlite")
         self.turns = Turns(self.node, self.outbox)
         pool: Any = self.pool
-        self.settler = Settler(self.reader, self.audits, self.outbox, self.turns, self.node, pool)
+        presence: Any = self.presence
+        blocks: Any = self.blocks
+        actor = Actor(self.node, self.reader, self.audits, self.outbox, self.turns, self.said.append)
+        watches = Watches(self.reader, presence)
+        self.duties = Duties(
+            actor,
+            Bond(actor),
+            Verdicts(actor, self.ballots, self.auditor, pool, presence, watches, blocks),
+            Disputes(actor, self.ballots, self.auditor, presence, watches),
+            Settler(actor, self.auditor, pool),
+            watches,
+        )
 
     def close(self) -> None:
         self.outbox.close()
@@ -189,53 +208,34 @@ class Voter:
         self.close()
         self.open()
 
-    def voting(self, round_: int) -> Voting:
-        pool: Any = self.pool
-        presence: Any = self.presence
-        self.current = Voting(
-            reader=self.reader,
-            audits=self.audits,
-            outbox=self.outbox,
-            ballots=self.ballots,
-            turns=self.turns,
-            settler=self.settler,
-            presence=presence,
-            voter=self.node,
-            pool=pool,
-            report=RoundReport(round=round_),
-            keep=self.kept.append,
-            say=self.said.append,
-        )
-        return self.current
-
     def play(self, round_: int) -> None:
         """What is due, into the outbox and out of it; nothing is mined."""
-        self.voting(round_).play(round_)
+        self.duties.begin()
+        self.duties.play(round_)
         self.outbox.pump()
 
     def step(self) -> None:
         """One poll, as the node's loop makes it."""
-        if self.current is not None:
-            self.current.go_on()
+        self.duties.go_on()
         self.turns.step(self.reader.block_number())
         self.outbox.pump()
 
     @property
     def waits(self) -> bool:
-        return bool(self.outbox.pending() or self.turns or (self.current and not self.current.finished))
+        return bool(self.outbox.pending() or self.turns or not self.duties.finished)
 
     def ballot(self, round_: int, stage: int) -> Ballot | None:
         """What it says, or would say, on the chain as it is now."""
-        deal = self.voting(round_)._deal(round_, stage)
+        deal = deal_of(self.reader, round_, stage)
         return None if deal is None else self.ballots.get(deal)
 
     def fill_in(self, round_: int) -> Ballot:
         """Its ballot of stage 1, stored and not committed."""
-        voting, window = self.voting(round_ + 1), self.pool.window(round_, 1)
-        findings = {seen.batch.index: seen.outcomes for seen in self.pool.look(window, voting.report)}
-        deal = voting._deal(round_, 1)
+        window = self.auditor.window(round_, 1)
+        found = {seen.batch.index: seen.results for seen in self.pool.look(window)[0]}
+        deal = deal_of(self.reader, round_, 1)
         assert deal is not None
-        voting._fill_in(deal, window, {index: verdict(found) for index, found in findings.items()}, findings)
+        self.duties.verdicts.fill_in(deal, window, {index: verdict(each) for index, each in found.items()}, found)
         ballot = self.ballots.get(deal)
         assert ballot is not None
         return ballot

@@ -12,8 +12,9 @@ from sapo_devnet.chain import FUNDS, Chain
 from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, Payout
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.events import ChainEvent, pages
-from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.objects import VerdictReport
 from sapo_verifier.schedule import FINAL_AFTER
 

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from sapo_client.batches.publish import Batch, Dealt, make_batch
+from sapo_client.batches.publish import Batch, make_batch
 from sapo_client.policy.policy import Policy
 from sapo_client.transactions.outbox import Outbox
 from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.ipfs import BlockStore
 from sapo_verifier.networks import ETHER
 from sapo_verifier.tasks import TaskWorker
@@ -51,7 +52,9 @@ class Hostile:
         """An honest batch, its blocks put where everybody finds them."""
         deployment, address = self.net.deployment, self.outbox.address
         beacon, digest = self._beacon(round_), self.policy.publish().digest
-        dealt = Dealt(deployment.chain_id, deployment.contracts.rounds, round_, address, beacon, digest, SLOTS)
+        dealt = BatchFacts.dealt(
+            deployment.chain_id, deployment.contracts.rounds, round_, address, beacon, digest, SLOTS
+        )
         batch = make_batch(deployment.spec, dealt, self.policy, self.worker)
         for block in batch.blocks.values():
             self.store.put(block)
@@ -108,7 +111,8 @@ def story(tmp_path_factory: pytest.TempPathFactory, random_policy: Path) -> Iter
             # A reward that was not earned, in a batch that is honest in all else.
             net.play_to(1)
             batch = hostile.generate(1)
-            lie = hostile.submit(1, batch.manifest, batch.root, batch.claim ^ (1 << LIE_AT))
+            made = batch.facts
+            lie = hostile.submit(1, made.manifest, made.root, made.claim ^ (1 << LIE_AT))
             hostile.commit(3)
 
             # Another node's work, word for word.

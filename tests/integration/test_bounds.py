@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.batches.auditing import Auditor, FetchBudget
+from sapo_client.batches.auditing import AuditCounts, Auditor, FetchBudget
 from sapo_client.batches.pins import PinBook
-from sapo_client.state.report import RoundReport
 from sapo_devnet.testkit.hostile_http import Script, hostile
 from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_devnet.testkit.publishers import Publishers, publishers
@@ -101,33 +100,36 @@ def test_peers_that_never_finish_cost_their_part_of_the_time_only(
         else:
             store = stack.enter_context(GatewayReader(allow_private=True))
         pins = PinBook(tmp_path / "pins.sqlite")
-        asked, report = auditor(made, store, pins), RoundReport(0)
+        asked = auditor(made, store, pins)
         window = asked.window(made.rounds[MANY])
         budget = FetchBudget(BUDGET, len(window))
         started = time.monotonic()
-        passed = []
+        passed, counts = [], AuditCounts()
         for i, batch in enumerate(window):
             peers = [slow] if i % 2 == 0 else [made.daemon.gateway]
-            passed.append(len(asked.audit(batch, peers, made.policy(), report, budget)[1]))
+            seen, found = asked.audit(batch, peers, made.policy(), budget)
+            passed.append(len(seen.groups))
+            counts += found
         seconds = time.monotonic() - started
         pins.close()
-    assert passed == [0, 3, 0, 3], report.failures
+    assert passed == [0, 3, 0, 3], counts.failures
     assert BUDGET / 4 < seconds < BUDGET + SLACK
-    assert [failure.split(": ")[1] for failure in report.failures] == ["available void"] * 2
+    assert [failure.split(": ")[1] for failure in counts.failures] == ["available void"] * 2
 
 
 def test_when_the_time_is_over_nothing_more_is_asked_for(made: Publishers, tmp_path: Path) -> None:
     with hostile(stall) as server, GatewayReader(allow_private=True) as store:
-        pins, report = PinBook(tmp_path / "pins.sqlite"), RoundReport(0)
+        pins = PinBook(tmp_path / "pins.sqlite")
         asked = auditor(made, store, pins)
         (batch, *_) = asked.window(made.rounds[MANY])
         budget = FetchBudget(0.0, 1)
         started = time.monotonic()
-        assert asked.audit(batch, [server.endpoint()], made.policy(), report, budget)[1] == []
+        seen, counts = asked.audit(batch, [server.endpoint()], made.policy(), budget)
+        assert seen.groups == []
         assert time.monotonic() - started < 1.0
         assert server.requests == []
         pins.close()
-    assert "audit.seconds" in report.failures[0]
+    assert "audit.seconds" in counts.failures[0]
 
 
 def test_a_window_costs_no_time_where_the_chain_says_that_there_are_very_many_batches() -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from sapo_client.batches.auditing import Auditor
 from sapo_client.batches.presence import LOOKS, STANDSTILL, Presence, Watch, Wish
-from sapo_client.duties.voting import FORBEAR
+from sapo_client.duties.disputes import FORBEAR
 from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_devnet.testkit.publishers import Publishers, publishers
 from sapo_verifier.chain.audits import BatchState, Votes
-from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.objects import VerdictReport
 from voters import FakePresence, Voter, begin, play_round, set_back, settle_outboxes
@@ -71,7 +71,7 @@ def test_who_stops_serving_after_stage_1_earns_nothing(network: Network, voters:
     assert disputer.reader.balance(disputer.node) > before[disputer.account] - DISPUTE_BOND // 5, "the bond came back"
     for account in (2, 3, 4):
         assert voters[account].audits.payouts_of(voters[account].node, [R])[0].score == account
-    report = VerdictReport.parse(voters[2].kept[-1])
+    report = VerdictReport.parse(voters[2].blocks.kept[-1])
     (said,) = [batch for batch in report.batches if batch.index == index]
     assert (report.stage, said.verdict, said.findings[0].check) == (2, 3, "available")
     assert "serves it no longer" in said.findings[0].reason
@@ -104,16 +104,16 @@ def test_an_outage_of_a_whole_round_costs_the_disputer_one_bond_and_only_one(
     take_away(voters, index)
     play(network, voters, R + 3)
     (disputer,) = disputers(voters, index)
-    assert not disputer.voting(R + 3)._may_risk(R + 3), "one bond at a time"
+    assert not disputer.duties.disputes._may_risk(R + 3), "one bond at a time"
     take_away(voters, index, back=True)
     play(network, voters, R + 4, R + 5, R + 6)
     outcome = voters[1].audits.outcome_of(index)
     assert (outcome.state, outcome.stage_2) == (BatchState.ACCEPTED, Votes(3, 0, 0, 3))
-    assert not disputer.voting(R + 7)._may_risk(R + 7)
-    assert not disputer.voting(R + 7)._may_risk(R + FORBEAR - 1)
-    assert disputer.voting(R + 7)._may_risk(R + FORBEAR)
+    assert not disputer.duties.disputes._may_risk(R + 7)
+    assert not disputer.duties.disputes._may_risk(R + FORBEAR - 1)
+    assert disputer.duties.disputes._may_risk(R + FORBEAR)
     others = [voter for voter in voters.values() if voter is not disputer]
-    assert all(voter.voting(R + 7)._may_risk(R + 7) for voter in others)
+    assert all(voter.duties.disputes._may_risk(R + 7) for voter in others)
 
 
 def test_who_finds_nobody_looks_at_its_own_connection(network: Network, voters: dict[int, Voter]) -> None:

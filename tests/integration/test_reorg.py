@@ -19,7 +19,7 @@ from sapo_devnet.testkit.alive import wait_until
 from sapo_devnet.testkit.anvil import anvil
 from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
 from sapo_verifier.chain.events import pages
-from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.facts import BatchInfo
 
 
 @pytest.fixture(scope="module")

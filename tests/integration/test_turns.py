@@ -1,5 +1,6 @@
 """What anybody may do is done by one: nodes wait for their turn, ask the chain again, and pay for no refusal."""
 
+import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.loop import Node
-from sapo_client.state.report import RoundReport
+from sapo_client.state.report import SayOnce
 from sapo_client.transactions.turns import LONGEST, STANDSTILL, Turns, place_of, put_anew
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.audits import BatchState
@@ -146,13 +147,20 @@ def light_node(voter: Voter) -> Node:
             voter.network.chain.mine()
             return False
 
-    node = object.__new__(Node)
-    parts = SimpleNamespace(
-        reader=voter.reader, outbox=voter.outbox, node=voter.node, poll_seconds=0.0, last_round=None
+    learner = SimpleNamespace(published=None)
+    parts: Any = SimpleNamespace(
+        home=voter.folder,
+        node=voter.node,
+        reader=voter.reader,
+        outbox=voter.outbox,
+        turns=voter.turns,
+        learner=learner,
+        duties=None,
+        say=SayOnce(logging.getLogger("sapo_client").warning),
+        poll_seconds=0.0,
+        last_round=None,
     )
-    vars(node).update(_parts=parts, _stop=Polls(), _turns=voter.turns, _voting=None, _played=None)
-    vars(node).update(_spec=voter.network.spec, _said=set())
-    return node
+    return Node(parts, Polls())
 
 
 def test_a_poke_whose_rival_was_reorganized_away_is_sent_again(tmp_path: Path) -> None:
@@ -223,7 +231,7 @@ def test_a_tenth_that_does_not_pay_the_gas_is_left(network: Network, voters: dic
     begin_dear(network, R + 2)
     begin_dear(network, R + 3)
     for voter in voters.values():
-        voter.voting(R + 3).play(R + 3)
+        voter.duties.play(R + 3)
         assert not voter.turns
 
 
@@ -263,9 +271,9 @@ def test_the_loop_of_a_node_that_can_promise_nothing(
         node._commit(round_, info)
     assert voter.outbox.keys("commit/") == []
     assert caplog.text.count("has asked to exit") == 1
-    report = RoundReport(round=R)
-    assert node._publish(R, bytes(32), replace(info, state=NodeState.SLASHED), report) == []
-    assert "slashed: it cannot publish" in report.skipped
+    own = node._publish(R, bytes(32), replace(info, state=NodeState.SLASHED))
+    assert (own.groups, own.completions) == ([], 0)
+    assert "slashed: it cannot publish" in own.skipped
 
 
 def submit_next(network: Network, round_: int) -> None:

@@ -66,7 +66,7 @@ def test_honest_voters_are_paid_to_the_wei(network: Network, voters: dict[int, V
         assert tokens(voter) == account * per_unit + 3 * per_verdict
         assert voter.problems() == {}
         assert voter.reader.node_of(voter.node).bond == BOND
-        assert len(voter.kept) == 1, "the report of stage 1; there was no stage 2"
+        assert len(voter.blocks.kept) == 1, "the report of stage 1; there was no stage 2"
     totals = audits.totals(R)
     assert (totals.score, totals.paid_verdicts, totals.is_final) == (10, 12, True)
 
@@ -88,9 +88,9 @@ def test_the_report_says_why(network: Network, voters: dict[int, Voter]) -> None
     find(voters, 3, {2: VOID})
     find(voters, 4, {2: UNKNOWN})
     play(network, voters, range(R + 1, R + 2))
-    assert voters[2].kept == [], "nobody can copy what is not published before the commit window is over"
+    assert voters[2].blocks.kept == [], "nobody can copy what is not published before the commit window is over"
     play(network, voters, range(R + 2, R + 3))
-    (block,) = voters[2].kept
+    (block,) = voters[2].blocks.kept
     report = VerdictReport.parse(block)
     assert (report.round, report.stage, report.voter) == (R, 1, voters[2].node)
     said = {batch.index: (batch.verdict, [found.status for found in batch.findings]) for batch in report.batches}
@@ -100,7 +100,7 @@ def test_the_report_says_why(network: Network, voters: dict[int, Voter]) -> None
         index_of(voters[4]): (0, ["unknown"]),
     }
     state, word = voters[2].audits.verdicts_of(voters[2].node, R, 1)
-    window = [batch.index for batch in voters[2].pool.window(R, 1)]
+    window = [batch.index for batch in voters[2].auditor.window(R, 1)]
     assert state is BallotState.REVEALED
     assert {index: word >> 2 * j & 3 for j, index in enumerate(window)} == {i: said[i][0] for i in said}
     events = [event for page in pages(network.reader(), None) for event in page.events]
@@ -115,7 +115,7 @@ def test_a_late_voter_still_sees_its_batch_accepted(network: Network, voters: di
     play(network, voters | {4: late}, range(R + 2, R + 7))
     assert late.audits.outcome_of(index_of(late)).state is BatchState.ACCEPTED
     assert late.problems() == {}
-    assert late.kept == []
+    assert late.blocks.kept == []
     (pay,) = late.audits.payouts_of(late.node, [R])
     assert (pay.score, pay.verdicts, pay.claimed) == (4, 0, True)
     assert tokens(late) == pay.amount
@@ -213,7 +213,7 @@ def test_a_crash_between_commit_and_reveal(network: Network, voters: dict[int, V
     find(voters, 1, {3: FAIL})
     play(network, voters, range(R + 2, R + 3))
     assert voters[3].status(f"reveal/{R}/1") == "mined"
-    assert len(voters[3].kept) == 1
+    assert len(voters[3].blocks.kept) == 1
     assert voters[3].audits.outcome_of(index_of(voters[1])).stage_1 == Votes(3, 0, 0, 3), "what was said first counts"
 
 
@@ -252,7 +252,7 @@ def test_what_was_not_committed_is_not_revealed(network: Network, voters: dict[i
     network.chain.rpc("anvil_dropAllTransactions")
     play(network, voters, range(R + 2, R + 3))
     assert voters[3].outbox.call_of(f"reveal/{R}/1") is None
-    assert voters[3].kept == []
+    assert voters[3].blocks.kept == []
     assert voters[3].status(f"verdicts/{R}/1") == "expired"
     assert voters[3].audits.is_settled(voters[3].node)
 
@@ -297,7 +297,7 @@ def test_somebody_else_settles_first(network: Network, voters: dict[int, Voter])
     voter, key = voters[3], f"settle/{R}/{R + 3}"
     play(network, voters, range(R + 1, R + 2))
     begin(network, R + 3)
-    voter.voting(R + 3).play(R + 3)
+    voter.duties.play(R + 3)
     send(network, [(9, Call("audits", "settle", (voter.node, R, 2**256 - 1)), 0)])
     settle_outboxes(network, [voter])
     assert voter.audits.is_settled(voter.node)
@@ -331,7 +331,7 @@ def test_any_word_is_counted_or_refused(network: Network, voters: dict[int, Vote
             voters[i].reader.call(reveals[i], sender=voters[i].node)
     counts = {index_of(voter): [0, 0, 0, 0] for voter in voters.values()}
     for i in good:
-        for j, batch in enumerate(voters[i].pool.window(R, 1)):
+        for j, batch in enumerate(voters[i].auditor.window(R, 1)):
             counts[batch.index][words[i] >> 2 * j & 3] += 1
     for index, (abstain, *given) in counts.items():
         assert voters[1].audits.outcome_of(index).stage_1 == Votes(*given, abstain + sum(given))
@@ -345,7 +345,7 @@ def test_any_word_of_stage_2(network: Network, voters: dict[int, Voter], seed: i
     rng, false = random.Random(seed), index_of(voters[1])
 
     def place(i: int) -> int:
-        return [batch.index for batch in voters[i].pool.window(R, 2)].index(false)
+        return [batch.index for batch in voters[i].auditor.window(R, 2)].index(false)
 
     dealer = begin(network, R + 4)
     words = {2: rng.randrange(4) << 2 * place(2), 3: rng.getrandbits(6), 4: 1 << 2 * place(4)}

@@ -7,9 +7,10 @@ import pytest
 
 from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, SPEC, assert_stopped, loose_json
 from sapo_verifier import checks
-from sapo_verifier.audit import BLOCK_LIMIT, Audit, facts_of, fetch_batch, records_limit
+from sapo_verifier.audit import BLOCK_LIMIT, Audit, fetch_batch, records_limit
 from sapo_verifier.checks import check_batch
 from sapo_verifier.errors import ObjectError
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable
 from sapo_verifier.objects import GroupBlock
 
@@ -281,5 +282,5 @@ def test_facts_are_the_chain_s():
     batch = SimpleNamespace(
         index=9, node="0x" + "ab" * 20, round=3, slots=2, policy=b"p" * 32, manifest=b"m" * 32, root=b"r" * 32, claim=6
     )
-    facts = facts_of(deployment, batch, b"b" * 32)
+    facts = BatchFacts.of(deployment, batch, b"b" * 32)
     assert vars(facts) == vars(batch) | {"chain_id": 5, "rounds": "0x" + "12" * 20, "beacon": b"b" * 32}

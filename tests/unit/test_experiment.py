@@ -11,7 +11,8 @@ import torch
 from experiments import TASKS, ground, taught_folder
 from sapo_client.batches.auditing import usable
 from sapo_client.batches.ingest import training_groups
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, Dealt, check_own, make_batch
+from sapo_client.batches.publish import NO_CHAIN, NOBODY, check_own, make_batch
+from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.node.learner import Learner
 from sapo_client.policy.policy import Policy
 from sapo_client.training.sapo import has_advantage
@@ -32,6 +33,7 @@ from sapo_lab.experiment.tasks import RememberingWorker
 from sapo_verifier import protocol
 from sapo_verifier.audit import Audit
 from sapo_verifier.checks import check_batch
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.tasks import TaskWorker
 
@@ -59,7 +61,7 @@ def swarm_of(setting: Setting, laid: Ground, **options: object) -> Swarm:
         setting,
         laid.spec,
         lambda number: laid.policy(number, setting.seed),
-        lambda policy: policy.engine(laid.spec.max_new_tokens),
+        lambda policy: TorchEngine(policy, laid.spec.max_new_tokens),
     )
     arm(setting, members, laid.worker)
     return Swarm(setting, members, laid.worker, **options)  # type: ignore[arg-type]
@@ -92,17 +94,13 @@ def test_a_node_of_the_swarm_is_a_node_of_sapo_run_number_for_number(laid: Groun
             (played,) = [each for each in swarm.play(round_) if each.node == me]
 
             digest = learner.published.digest
-            dealt = Dealt(NO_CHAIN, NOBODY, round_, me, swarm.beacon(round_), digest, setting.slots)
+            dealt = BatchFacts.dealt(NO_CHAIN, NOBODY, round_, me, swarm.beacon(round_), digest, setting.slots)
             batch = make_batch(laid.spec, dealt, policy, worker)
-            check_own(laid.spec, dealt, batch, learner.published.manifest, policy, worker)
-            blocks = {**batch.blocks, digest: learner.published.manifest}
-            facts = dealt.facts(batch.manifest, batch.root, batch.claim)
-            own = training_groups(
-                Audit(facts, laid.spec, blocks, worker, lambda _: policy.tokenizer), policy, external=False
-            )
+            audit = check_own(laid.spec, batch, learner.published.manifest, policy, worker)
+            own = training_groups(audit, policy, external=False)
             learner.train(round_, own, offered)
             assert learner.learned["training"] == asdict(played.stats)
-            assert (batch.stats.positions, batch.claim.bit_count()) == (played.tokens, played.right)
+            assert (batch.stats.positions, batch.facts.claim.bit_count()) == (played.tokens, played.right)
             assert policy.weight_bytes() == twin.policy.weight_bytes()
             trained_on += played.counts.external_used
     assert trained_on >= 4, "the last round has to have external groups, or nothing was compared"
@@ -119,7 +117,7 @@ def test_stacked_generation_gives_the_tokens_of_the_product_s_engine(tmp_path: P
         [policy.model for policy in policies], prompts, keys, vocab=policies[0].base.vocab, eos=[1], max_new_tokens=12
     )
     for policy, of_prompts, of_keys, completions in zip(policies, prompts, keys, found, strict=True):
-        assert completions == policy.engine(12).generate(of_prompts, [[]] * 20, of_keys)
+        assert completions == TorchEngine(policy, 12).generate(of_prompts, [[]] * 20, of_keys)
     lengths = {len(completion) for completions in found for completion in completions}
     assert 12 in lengths
     assert len(lengths) > 3

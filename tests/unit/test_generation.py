@@ -154,7 +154,7 @@ def test_padding_on_either_side_gives_the_same_states(policy: Policy) -> None:
 def test_generation_follows_its_streams(policy: Policy) -> None:
     """Every token is the one that owns its u; completions end with the first eos or at the limit."""
     prompts = [[2 + i, 30, 31, 32][: 1 + i % 4] for i in range(40)]
-    completions = policy.engine(MAX_NEW_TOKENS).generate(prompts, [[]] * 40, keys(40))
+    completions = TorchEngine(policy, MAX_NEW_TOKENS).generate(prompts, [[]] * 40, keys(40))
     assert len(set(map(len, completions))) > 1  # some end early
     for prompt, tokens, key in zip(prompts, completions, keys(40), strict=True):
         assert 1 <= len(tokens) <= MAX_NEW_TOKENS
@@ -167,31 +167,31 @@ def test_generation_follows_its_streams(policy: Policy) -> None:
 
 def test_generation_does_not_depend_on_the_batch(policy: Policy) -> None:
     prompts = [[2 + i] * (1 + i % 5) for i in range(12)]
-    engine = policy.engine(MAX_NEW_TOKENS)
+    engine = TorchEngine(policy, MAX_NEW_TOKENS)
     together = engine.generate(prompts, [[]] * 12, keys(12))
     assert engine.generate(prompts, [[]] * 12, keys(12)) == together
-    small = policy.engine(MAX_NEW_TOKENS, batch_tokens=40)
+    small = TorchEngine(policy, MAX_NEW_TOKENS, batch_tokens=40)
     assert small.generate(prompts, [[]] * 12, keys(12)) == together
     alone = [engine.generate([p], [[]], [k])[0] for p, k in zip(prompts, keys(12), strict=True)]
     assert alone == together
 
 
 def test_a_prefix_is_kept_and_continued(policy: Policy) -> None:
-    prompts, engine = [[5, 6]] * 8, policy.engine(MAX_NEW_TOKENS)
+    prompts, engine = [[5, 6]] * 8, TorchEngine(policy, MAX_NEW_TOKENS)
     whole = engine.generate(prompts, [[]] * 8, keys(8))
     for cut in range(1, MAX_NEW_TOKENS + 1):
         assert engine.generate(prompts, [tokens[:cut] for tokens in whole], keys(8)) == whole
 
 
 def test_another_stream_gives_another_completion(policy: Policy) -> None:
-    completions = policy.engine(MAX_NEW_TOKENS).generate([[5, 6]] * 8, [[]] * 8, keys(8))
+    completions = TorchEngine(policy, MAX_NEW_TOKENS).generate([[5, 6]] * 8, [[]] * 8, keys(8))
     assert len(set(map(tuple, completions))) > 4
 
 
 def test_tokens_are_drawn_with_the_models_probabilities(policy: Policy) -> None:
     """4,000 first tokens: every count within five standard deviations of what the model says."""
     n = 4000
-    engine = TorchEngine(policy.model, vocab=VOCAB, eos=[EOS_ID], max_new_tokens=1)
+    engine = TorchEngine(policy, 1)
     streams = [i.to_bytes(32, "big") for i in range(n)]
     counts = Counter(tokens[0] for tokens in engine.generate([[7, 8]] * n, [[]] * n, streams))
     with torch.no_grad():
@@ -202,7 +202,7 @@ def test_tokens_are_drawn_with_the_models_probabilities(policy: Policy) -> None:
 
 def test_ids_from_vocab_on_are_never_sampled(tmp_path: Path) -> None:
     wide = tiny_policy(tmp_path, rows=VOCAB + 60)
-    completions = wide.engine(MAX_NEW_TOKENS).generate([[5, 6]] * 30, [[]] * 30, keys(30))
+    completions = TorchEngine(wide, MAX_NEW_TOKENS).generate([[5, 6]] * 30, [[]] * 30, keys(30))
     assert max(max(tokens) for tokens in completions) < VOCAB
     trained = token_log_probs(wide.model, [Passage([5, 6], completions[0])], VOCAB)
     stated = [intervals.log_probability(*i) for i in policy_intervals(wide.model, [5, 6], completions[0], VOCAB)]
@@ -211,4 +211,4 @@ def test_ids_from_vocab_on_are_never_sampled(tmp_path: Path) -> None:
 
 def test_an_empty_prompt_is_refused(policy: Policy) -> None:
     with pytest.raises(ValueError, match="empty prompt"):
-        policy.engine(4).generate([[]], [[]], keys(1))
+        TorchEngine(policy, 4).generate([[]], [[]], keys(1))

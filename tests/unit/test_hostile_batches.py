@@ -1,32 +1,32 @@
 """Every false batch of scripts/sapo_devnet/adversaries, and the check that stops it: no chain, a tiny policy."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from types import FunctionType, SimpleNamespace
+from dataclasses import dataclass, fields
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 import pytest
 import torch
 
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, World, world
-from sapo_client.batches.publish import Batch, Dealt, make_batch
-from sapo_client.duties.voting import Voting
-from sapo_client.node.loop import Node
+from sapo_client.batches.publish import Batch, make_batch
+from sapo_client.node.compose import HONEST, Makers
 from sapo_client.policy.policy import Policy, Published
 from sapo_devnet.adversaries import content, policies
+from sapo_devnet.adversaries.adversary import Adversary
 from sapo_devnet.adversaries.attacks import CLASSES
 from sapo_devnet.adversaries.names import ATTACKS
-from sapo_devnet.adversaries.node import HostileNode
 from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, CheckResult, Found
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.model import policy_model
 from sapo_verifier.proofs import find_proof
 from sapo_verifier.tasks import TaskWorker
 
 SLOTS = 2
-STEPS = {"_resume", "_audit", "_drop_old_blocks"}  # of Node, that some attack exchanges
 
 
 @pytest.fixture(scope="module")
@@ -46,33 +46,25 @@ class Own:
     policy: Policy
     worker: TaskWorker
 
-    def honest(self, dealt: Dealt) -> Batch:
+    def honest(self, dealt: BatchFacts) -> Batch:
         return make_batch(self.spec, dealt, self.policy, self.worker)
 
 
-def dealt(policy: bytes, round_: int = ROUND) -> Dealt:
-    return Dealt(CHAIN, ROUNDS, round_, NODE, protocol.H("a test's beacon", round_), policy, SLOTS)
+def dealt(policy: bytes, round_: int = ROUND) -> BatchFacts:
+    return BatchFacts.dealt(CHAIN, ROUNDS, round_, NODE, protocol.H("a test's beacon", round_), policy, SLOTS)
 
 
-def judged(net: World, facts: Dealt, batch: Batch, published: Published) -> tuple[CheckResult, bool]:
+def judged(net: World, facts: BatchFacts, batch: Batch, published: Published) -> tuple[CheckResult, bool]:
     """The last outcome, and whether a fault can be proven on chain."""
     weights = dict(zip(_digests(published), published.blocks, strict=True))
     blocks: dict[bytes, Found] = {**batch.blocks, facts.policy: published.manifest, **weights}
-    at = facts.facts(batch.manifest, batch.root, batch.claim)
-    audit = Audit(at, net.spec, blocks, net.worker, net.bases.tokenizer, policy_model(net.bases))
+    audit = Audit(batch.facts, net.spec, blocks, net.worker, net.bases.tokenizer, policy_model(net.bases))
     last = check_batch(audit)[-1]
     return last, last.check not in ("schema", "available") and find_proof(audit) is not None
 
 
 def _digests(published: Published) -> list[bytes]:
     return [block_digest(block) for block in published.blocks]
-
-
-def node(attack: type[HostileNode], policy: Policy) -> Any:
-    """Without the rest of a node: `make` and `committed` do not look at it."""
-    made = attack.__new__(attack)
-    made._parts = SimpleNamespace(policy=policy)  # type: ignore[assignment]
-    return made
 
 
 def test_an_honest_batch_passes_and_nothing_can_be_proven(net: World) -> None:
@@ -97,11 +89,11 @@ def test_an_honest_batch_passes_and_nothing_can_be_proven(net: World) -> None:
         (content.SchemaBomber, "schema", False),
     ],
 )
-def test_a_false_batch_is_stopped_by(net: World, attack: type[HostileNode], check: str, provable: bool) -> None:
+def test_a_false_batch_is_stopped_by(net: World, attack: type[Adversary], check: str, provable: bool) -> None:
     own = Own(net.spec, net.policy(), net.worker)
     published = own.policy.publish()
     facts = dealt(published.digest)
-    batch = node(attack, own.policy).make(own, facts)
+    batch = attack().make(own, facts)
     outcome, proven = judged(net, facts, batch, published)
     assert (outcome.check, outcome.status) == (check, "fail"), outcome
     assert proven is provable
@@ -111,19 +103,17 @@ def test_the_solver_would_be_paid_for_everything_without_the_policy_check(net: W
     own = Own(net.spec, net.policy(), net.worker)
     published = own.policy.publish()
     facts = dealt(published.digest)
-    batch = node(content.Solver, own.policy).make(own, facts)
-    assert batch.claim.bit_count() >= SLOTS * net.spec.group_size // 2
+    batch = content.Solver().make(own, facts)
+    assert batch.facts.claim.bit_count() >= SLOTS * net.spec.group_size // 2
     blocks = {**batch.blocks, facts.policy: published.manifest}
-    audit = Audit(
-        facts.facts(batch.manifest, batch.root, batch.claim), net.spec, blocks, net.worker, net.bases.tokenizer
-    )
+    audit = Audit(batch.facts, net.spec, blocks, net.worker, net.bases.tokenizer)
     assert check_batch(audit)[-1].status == "unknown", "every check but the last passes"
 
 
 def test_a_batch_that_is_submitted_again_answers_other_tasks_and_is_provable(net: World) -> None:
     own = Own(net.spec, net.policy(), net.worker)
     published = own.policy.publish()
-    hostile = node(content.Replayer, own.policy)
+    hostile = content.Replayer()
     first, second = dealt(published.digest, ROUND), dealt(published.digest, ROUND + 1)
     assert judged(net, first, hostile.make(own, first), published)[0].status == "pass"
     outcome, provable = judged(net, second, hostile.make(own, second), published)
@@ -139,10 +129,10 @@ def test_a_batch_that_is_submitted_again_answers_other_tasks_and_is_provable(net
         (policies.UnloadableWeights, "policy"),
     ],
 )
-def test_a_false_policy_is_stopped_by(net: World, attack: type[HostileNode], check: str) -> None:
+def test_a_false_policy_is_stopped_by(net: World, attack: type[Adversary], check: str) -> None:
     own = Own(net.spec, net.policy(), net.worker)
-    hostile = node(attack, own.policy)
-    published = hostile.committed(own.policy.publish())
+    hostile = attack()
+    published = hostile.committed(own.policy, own.policy.publish())
     facts = dealt(published.digest)
     outcome, provable = judged(net, facts, hostile.make(own, facts), published)
     assert (outcome.check, outcome.status, provable) == (check, "fail", False), outcome
@@ -152,11 +142,17 @@ def test_every_attack_has_a_class_and_a_limit() -> None:
     assert CLASSES.keys() == ATTACKS.keys()
 
 
-def test_what_attackers_exchange_is_still_a_step_of_the_client() -> None:
-    for attack in CLASSES.values():
-        own = {name for made in attack.__mro__ if made.__module__.startswith("hostile.") for name in vars(made)}
-        assert own & STEPS <= vars(Node).keys()
-        for voting in attack.voting.__mro__:
-            if voting.__module__.startswith("hostile."):
-                methods = {name for name, value in vars(voting).items() if isinstance(value, FunctionType)}
-                assert methods <= vars(Voting).keys(), f"{voting.__name__} overrides what is not there"
+@pytest.mark.parametrize("name", sorted(CLASSES))
+def test_what_an_attack_exchanges_is_a_part_of_the_client(name: str) -> None:
+    """A part overrides what its base has, or it would play honestly under another name."""
+    makers = CLASSES[name]().makers()
+    for part in (getattr(makers, field.name) for field in fields(Makers)):
+        made = part.func if isinstance(part, partial) else part
+        ours = [kind for kind in made.__mro__ if kind.__module__.startswith("sapo_devnet.")]
+        base = next(kind for kind in made.__mro__ if kind.__module__.startswith("sapo_client."))
+        for kind in ours:
+            methods = {name for name, value in vars(kind).items() if isinstance(value, FunctionType)}
+            new = {"__init__", "__eq__", "__repr__", "honest", "wait_for"}
+            assert methods - new <= set(dir(base)), f"{kind.__name__} overrides what is not there"
+    exchanged = [field.name for field in fields(Makers) if getattr(makers, field.name) != getattr(HONEST, field.name)]
+    assert exchanged, "nothing is exchanged"

@@ -7,6 +7,7 @@ import pytest
 
 from sapo_client.bench.meter import Meter
 from sapo_client.bench.work import Bench
+from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.training.sapo import TrainConfig
 from sapo_devnet.testkit.tiny_policy import tiny_folder, tiny_policy
 from sapo_verifier.networks import pocket_spec
@@ -31,7 +32,7 @@ def test_generation_records_and_training_stay_below_the_logits(tmp_path: Path) -
     )
     rng = random.Random(0)
     prompts = [[rng.randrange(VOCAB) for _ in range(20)] for _ in range(PROMPTS)]
-    bench = Bench(policy, policy.engine(NEW_TOKENS), spec, prompts, TrainConfig())
+    bench = Bench(policy, TorchEngine(policy, NEW_TOKENS), spec, prompts, TrainConfig())
     before = resident()
     with Meter() as meter:
         result = bench.run("step")

@@ -13,6 +13,7 @@ from tokenizers.processors import TemplateProcessing
 
 from answering import chat_base as answering_base
 from answering import chat_folder, compact_folder
+from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.policies import DevnetPolicy, devnet_spec
@@ -113,7 +114,7 @@ def test_all_ends_that_the_files_name_end_a_completion(
     text = policy.tokenizer.prompt("<5>")
     for end in ends:  # a final one is no text, and no other token is taken away
         assert policy.text([*text, end]) == "<5>"
-    (tokens,) = policy.engine(24).generate([policy.tokenizer.prompt("a\n")], [[]], [bytes(32)])
+    (tokens,) = TorchEngine(policy, 24).generate([policy.tokenizer.prompt("a\n")], [[]], [bytes(32)])
     assert tokens[-1] in ends or len(tokens) == 24
     assert not set(tokens[:-1]) & set(ends)
 
@@ -141,7 +142,7 @@ def test_ids_beyond_the_tokenizer_are_never_sampled(tmp_path: Path) -> None:
     policy = Policy.load(folder, rule)
     keys = [bytes([k]) * 32 for k in range(8)]
     prompt = policy.tokenizer.prompt("a\n")
-    for tokens in policy.engine(8).generate([prompt] * 8, [[]] * 8, keys):
+    for tokens in TorchEngine(policy, 8).generate([prompt] * 8, [[]] * 8, keys):
         assert max(tokens) < 258
 
 

@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy.policy import Policy, PolicyError, save_policy
 from sapo_client.policy.tokenization import Encoder
@@ -152,7 +153,7 @@ def test_text_leaves_out_one_final_end_and_nothing_else(policy: Policy) -> None:
 
 
 def test_generated_text_is_the_decoded_tokens(policy: Policy) -> None:
-    (tokens,) = policy.engine(MAX_NEW_TOKENS).generate([policy.tokenizer.prompt("B1+1=")], [[]], [bytes(32)])
+    (tokens,) = TorchEngine(policy, MAX_NEW_TOKENS).generate([policy.tokenizer.prompt("B1+1=")], [[]], [bytes(32)])
     assert policy.tokenizer.decode(tokens).startswith(policy.text(tokens))
 
 

@@ -18,7 +18,6 @@ from sapo_client.batches.auditing import Auditor
 from sapo_client.batches.pins import PinBook
 from sapo_client.pocket import EOS_ID
 from sapo_client.policy.policy import Policy
-from sapo_client.state.report import RoundReport
 from sapo_devnet.testkit.tiny_policy import TAMPERINGS, tampered
 from sapo_verifier.audit import Found, fetch_batch
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
@@ -206,25 +205,26 @@ def test_chunks_have_their_exact_limits_and_the_first_missing_one_ends_the_fetch
 # --- a node's audit --------------------------------------------------------------------------------------------------
 
 
-def auditor(made: Made, models: PolicyModels | None, pins: Path) -> tuple[Auditor, Shelf, RoundReport]:
+def auditor(made: Made, models: PolicyModels | None, pins: Path) -> tuple[Auditor, Shelf]:
     deployment = SimpleNamespace(
         chain_id=made.facts.chain_id, contracts=SimpleNamespace(rounds=made.facts.rounds), spec=made.world.spec
     )
     reader: Any = SimpleNamespace(beacon=lambda _: made.facts.beacon, deployment=deployment)
     store, book, worker = Shelf(made.blocks), PinBook(pins), made.world.worker
     bases = made.world.bases
-    return Auditor(reader, store, made.world.spec, worker, bases.tokenizer, models, book, "0x0"), store, RoundReport(4)
+    return Auditor(reader, store, made.world.spec, worker, bases.tokenizer, models, book, "0x0"), store
 
 
 def test_a_node_trains_on_what_passed_and_counts(
     honest: Made, policy: Policy, models: PolicyModels, tmp_path: Path
 ) -> None:
-    audit, _, report = auditor(honest, models, tmp_path / "pins")
+    audit, _ = auditor(honest, models, tmp_path / "pins")
     batch: Any = honest.facts
-    assert len(audit.audit(batch, [], policy, report)[1]) == 1
-    assert (report.external_checked, report.external_failed, report.failures) == (1, 0, [])
-    assert report.bytes_weights == len(policy.weight_bytes())
-    assert report.seconds_policy_check > 0
+    seen, counts = audit.audit(batch, [], policy)
+    assert len(seen.groups) == 1
+    assert (counts.drawn, counts.fetched, counts.checked, counts.failed, counts.failures) == (1, 1, 1, 0, ())
+    assert counts.weights_bytes == len(policy.weight_bytes())
+    assert counts.policy_check_seconds > 0
     weights = set(weight_blocks(honest))
     in_pool = honest.facts.round + honest.world.spec.pool_rounds
     assert audit.pins.expired(in_pool) == []
@@ -243,15 +243,17 @@ def test_a_node_does_not_train_on_what_did_not_pass(
     else:
         del made.blocks[weight_blocks(made)[0]]
     batch: Any = made.facts
-    audit, _, report = auditor(made, models, tmp_path / "pins")
-    assert audit.audit(batch, [], policy, report)[1] == []
-    assert (report.external_checked, report.external_failed) == (0, 1)
-    (sentence,) = report.failures
+    audit, _ = auditor(made, models, tmp_path / "pins")
+    seen, counts = audit.audit(batch, [], policy)
+    assert seen.groups == []
+    assert (counts.checked, counts.failed) == (0, 1)
+    (sentence,) = counts.failures
     assert ": policy " in sentence
-    without, store, report = auditor(made, None, tmp_path / "other")
-    assert len(without.audit(batch, [], policy, report)[1]) == 1
+    without, store = auditor(made, None, tmp_path / "other")
+    seen, counts = without.audit(batch, [], policy)
+    assert len(seen.groups) == 1
     assert len(store.steps) == 3
-    assert report.bytes_weights == report.seconds_policy_check == 0
+    assert counts.weights_bytes == counts.policy_check_seconds == 0
 
 
 def test_a_policy_of_a_base_that_is_not_here_is_not_trained_on(
@@ -260,10 +262,11 @@ def test_a_policy_of_a_base_that_is_not_here_is_not_trained_on(
     changed = honest.world.spec.bases[0].model_copy(update={"digest": bytes(32)})
     spec = honest.world.spec.model_copy(update={"bases": [changed]})
     made = Made(replace(honest.world, spec=spec), honest.facts, honest.blocks)
-    audit, _, report = auditor(made, models, tmp_path / "pins")
+    audit, _ = auditor(made, models, tmp_path / "pins")
     batch: Any = made.facts
-    assert audit.audit(batch, [], policy, report)[1] == []
-    assert "text unknown" in report.failures[0]
+    seen, counts = audit.audit(batch, [], policy)
+    assert seen.groups == []
+    assert "text unknown" in counts.failures[0]
 
 
 # --- without torch ---------------------------------------------------------------------------------------------------

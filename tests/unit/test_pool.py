@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sapo_client.batches.auditing import AuditCounts, Seen
 from sapo_client.batches.pool import Pool
-from sapo_client.state.report import RoundReport
 from sapo_verifier.audit import CheckResult, Status
-from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.facts import BatchInfo
 
 NODE = "0x" + "11" * 20
 
@@ -21,9 +21,10 @@ class Answers:
     def endpoints(self, batches: list[BatchInfo]) -> dict[str, str]:
         return {batch.node: "/ip4/10.0.0.1/tcp/80/http" for batch in batches}
 
-    def audit(self, batch: BatchInfo, *_: Any) -> tuple[list[CheckResult], list[Any], None]:
+    def audit(self, batch: BatchInfo, *_: Any) -> tuple[Seen, AuditCounts]:
         self.audited.append(batch.index)
-        return [CheckResult("available", self.status.get(batch.index, "pass"))], [], None
+        results = [CheckResult("available", self.status.get(batch.index, "pass"))]
+        return Seen(batch, results, [], None), AuditCounts(drawn=batch.slots)
 
 
 def made() -> tuple[Pool, Answers]:
@@ -37,7 +38,7 @@ def batch(index: int, manifest: bytes = bytes(32)) -> BatchInfo:
 
 
 def statuses(pool: Pool, *batches: BatchInfo, again: bool = False) -> list[str]:
-    return [seen.outcomes[0].status for seen in pool.look(batches, RoundReport(round=4), again=again)]
+    return [seen.results[0].status for seen in pool.look(batches, again=again)[0]]
 
 
 def test_a_batch_is_looked_at_once() -> None:
@@ -46,6 +47,12 @@ def test_a_batch_is_looked_at_once() -> None:
     assert statuses(pool, batch(2), batch(1), batch(3)) == ["pass", "pass", "pass"]
     assert auditor.audited == [1, 2, 3]
     assert pool.producers() == {NODE}
+
+
+def test_what_was_looked_at_now_is_counted_and_nothing_twice() -> None:
+    pool, _ = made()
+    assert pool.look([batch(1), batch(2)])[1] == AuditCounts(drawn=2)
+    assert pool.look([batch(2), batch(3)])[1] == AuditCounts(drawn=1)
 
 
 def test_another_batch_under_the_same_index_is_another_one() -> None:

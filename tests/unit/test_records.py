@@ -8,6 +8,7 @@ import torch
 
 from sapo_client.generation import records as records_module
 from sapo_client.generation.records import RecordError, hold, make_records
+from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy.policy import Policy
 from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, tiny_policy
@@ -31,7 +32,7 @@ class LyingEngine:
     """Gives another token at position `at` of every completion, in the first call or in all of them."""
 
     def __init__(self, policy: Policy, at: set[int], *, always: bool) -> None:
-        self.engine, self.at, self.always = policy.engine(MAX_NEW_TOKENS), at, always
+        self.engine, self.at, self.always = TorchEngine(policy, MAX_NEW_TOKENS), at, always
         self.calls = 0
 
     def generate(
@@ -49,7 +50,7 @@ class LyingEngine:
 
 def records_of(policy: Policy, engine: object = None) -> tuple[list[list[Record]], int, int]:
     records, stats = make_records(
-        engine or policy.engine(MAX_NEW_TOKENS),  # type: ignore[arg-type]
+        engine or TorchEngine(policy, MAX_NEW_TOKENS),  # type: ignore[arg-type]
         policy.model,
         PROMPTS,
         KEYS,

@@ -64,5 +64,7 @@ def test_a_run_that_is_stopped_between_checkpoint_and_report_loses_neither(folde
     assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == 1
     checkpoint = latest_checkpoint(tmp_path / "checkpoints", pytest.fail)
     (report,) = read_rounds(tmp_path)
-    assert report == checkpoint.state["report"]
+    kept = checkpoint.state["notes"] | checkpoint.state["report"]
+    assert {name: report[name] for name in kept} == kept
+    assert report["completions"] == 16
     assert report["training"]["samples"] > 0

@@ -200,7 +200,7 @@ def test_torch_is_the_default_and_starts_nothing(tmp_path: Path) -> None:
     policy = Policy.load(folder, spec.bases[0])
     with make_engine(policy, spec, GenerationSettings()) as engine:
         prompts, keys = [[5, 6]] * 4, [bytes([i]) * 32 for i in range(4)]
-        own = policy.engine(spec.max_new_tokens)
+        own = TorchEngine(policy, spec.max_new_tokens)
         assert isinstance(own, TorchEngine)
         assert engine.generate(prompts, [[]] * 4, keys) == own.generate(prompts, [[]] * 4, keys)
         engine.sleep()

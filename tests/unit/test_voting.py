@@ -3,7 +3,7 @@
 import pytest
 
 from sapo_client.duties.penalties import has_wrong_verdicts
-from sapo_client.duties.voting import report
+from sapo_client.duties.verdicts import report_block
 from sapo_verifier.audit import CheckResult
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.chain.audits import BatchOutcome, BatchState, Votes
@@ -41,7 +41,7 @@ def test_the_report_is_its_object():
         4: outcomes("pass", "pass"),
         7: [CheckResult("available", "void", "nobody has it")],
     }
-    block = report(3, 2, VOTER, {index: verdict(found) for index, found in findings.items()}, findings)
+    block = report_block(3, 2, VOTER, {index: verdict(found) for index, found in findings.items()}, findings)
     assert VerdictReport.parse(block).to_json() == {
         "v": 1,
         "round": 3,
@@ -68,7 +68,7 @@ def test_the_longest_report_is_a_block(character):
     """A peer's words are in the reasons: whatever they are, the voter must be able to publish its report."""
     worst = [CheckResult("x" * 32, "unknown", character * 5000, 2**53 - 1, 2**53 - 1, 2**53 - 1)] * 11
     findings = {2**52 + index: [*worst, CheckResult("policy", "fail", "the last one counts")] for index in range(128)}
-    block = report(2**53 - 1, 2, VOTER, dict.fromkeys(findings, 2), findings)
+    block = report_block(2**53 - 1, 2, VOTER, dict.fromkeys(findings, 2), findings)
     assert len(block) <= MAX_BLOCK_BYTES
     batches = VerdictReport.parse(block).batches
     assert all(len(batch.findings) == MAX_FINDINGS for batch in batches)
@@ -78,7 +78,7 @@ def test_the_longest_report_is_a_block(character):
 
 def test_reports_out_of_order_are_refused():
     findings = {1: outcomes("pass"), 2: outcomes("pass")}
-    made = VerdictReport.parse(report(3, 1, VOTER, {1: 1, 2: 1}, findings)).to_json()
+    made = VerdictReport.parse(report_block(3, 1, VOTER, {1: 1, 2: 1}, findings)).to_json()
     for batches in (made["batches"][::-1], made["batches"][:1] * 2, []):
         with pytest.raises((ObjectError, ValueError), match=r"order|at least 1"):
             VerdictReport.model_validate(made | {"batches": batches})

@@ -11,6 +11,7 @@ import torch
 
 from forced_rows import EOS, MAX_NEW_TOKENS, rows_of
 from sapo_client.generation.records import make_records
+from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.generation.vllm.engine import VllmEngine
 from sapo_client.pocket import VOCAB
 from sapo_client.policy.policy import Policy
@@ -45,7 +46,7 @@ def assert_forced(policy: Policy, prompts: list[list[int]], keys: list[bytes], m
     count = sum(map(len, made))
     ties = misses(policy, prompts, keys, made)
     assert ties <= MOST_TIES * count, f"{ties} of {count} tokens are not the forced ones"
-    torchs = policy.engine(MAX_NEW_TOKENS).generate(prompts, [[] for _ in prompts], keys)
+    torchs = TorchEngine(policy, MAX_NEW_TOKENS).generate(prompts, [[] for _ in prompts], keys)
     others = sum(one != other for one, other in zip(made, torchs, strict=True))
     # A token next to an edge can fall either way in either engine; then the rest of that completion is another.
     assert others <= 2 * MOST_TIES * count
@@ -113,7 +114,7 @@ def test_two_engines_records_verify_each_other(engine: VllmEngine, policy: Polic
     by_vllm, stats = make_records(engine, policy.model, prompts, keys, **limits)
     assert stats.repaired <= MOST_TIES * stats.positions
     other = Policy.load(folder, policy.base)
-    by_torch, _ = make_records(other.engine(MAX_NEW_TOKENS), other.model, prompts, keys, **limits)
+    by_torch, _ = make_records(TorchEngine(other, MAX_NEW_TOKENS), other.model, prompts, keys, **limits)
     assert len(by_vllm) == len(by_torch)
     for records, reader in ((by_vllm, other), (by_torch, policy)):
         tokens = [[record.token for record in row] for row in records]

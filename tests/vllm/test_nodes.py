@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, Made, World
-from sapo_client.batches.publish import Dealt, check_own, make_batch
+from sapo_client.batches.publish import check_own, make_batch
 from sapo_client.generation.factory import make_engine
 from sapo_client.generation.vllm.engine import EngineError, VllmEngine
 from sapo_client.policy.policy import Policy
@@ -20,6 +20,7 @@ from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier import protocol
 from sapo_verifier.bases import Bases
 from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.model import policy_model
 from sapo_verifier.networks import pocket_spec
 from sapo_verifier.spec import Spec
@@ -43,12 +44,12 @@ def test_a_verifier_with_the_model_accepts_vllms_batch(
     policy.untouched = False
     published = policy.publish()
     beacon = protocol.beacon(CHAIN, ROUNDS, ROUND, bytes(32))
-    dealt = Dealt(CHAIN, ROUNDS, ROUND, NODE, beacon, published.digest, slots=4)
+    dealt = BatchFacts.dealt(CHAIN, ROUNDS, ROUND, NODE, beacon, published.digest, slots=4)
     batch = make_batch(spec, dealt, policy, worker, engine)
-    check_own(spec, dealt, batch, published.manifest, policy, worker)
+    check_own(spec, batch, published.manifest, policy, worker)
     assert batch.stats.positions > 200
     assert batch.stats.repaired <= 0.01 * batch.stats.positions
-    facts = dealt.facts(batch.manifest, batch.root, batch.claim)
+    facts = batch.facts
     bases = Bases([folder])
     blocks = {**batch.blocks, **{block_digest(block): block for block in [published.manifest, *published.blocks]}}
     made = Made(World(spec, folder, worker, bases), facts, blocks)

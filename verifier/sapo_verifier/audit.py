@@ -4,58 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import ObjectError, SapoError
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.ipfs import BlockUnavailable
-from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, split_records
+from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, Record, split_records, unpack_records
 from sapo_verifier.protocol import RECORD_BYTES
 from sapo_verifier.spec import BaseRule, Spec
-from sapo_verifier.tasks import Task, TaskWorker, deal
-
-if TYPE_CHECKING:
-    from sapo_verifier.chain.deployment import Deployment
-    from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.tasks import Task, TaskWorker, deal, render
 
 Status = Literal["pass", "fail", "void", "unknown"]
 Found = bytes | SapoError  # a block, or why it could not be had
 BLOCK_LIMIT = 1 << 20
 WEIGHT_BLOCKS_AT_A_TIME = 64
-
-
-@dataclass(frozen=True)
-class BatchFacts:
-    """What the chain says about one batch."""
-
-    chain_id: int
-    rounds: str  # address of the Rounds contract
-    index: int
-    node: str
-    round: int
-    slots: int
-    policy: bytes  # digest committed before the beacon existed
-    manifest: bytes
-    root: bytes
-    claim: int
-    beacon: bytes
-
-
-def facts_of(deployment: "Deployment", batch: "BatchInfo", beacon: bytes) -> BatchFacts:
-    """A batch's facts, as checks take them. beacon: that of the batch's own round."""
-    return BatchFacts(
-        chain_id=deployment.chain_id,
-        rounds=deployment.contracts.rounds,
-        index=batch.index,
-        node=batch.node,
-        round=batch.round,
-        slots=batch.slots,
-        policy=batch.policy,
-        manifest=batch.manifest,
-        root=batch.root,
-        claim=batch.claim,
-        beacon=beacon,
-    )
 
 
 @dataclass(frozen=True)
@@ -153,6 +116,11 @@ class Documents:
         except ObjectError as error:
             raise SlotError(str(error), slot) from error
 
+    @cached_property
+    def completions(self) -> list[list[list[Record]]]:
+        """By slot and completion, the records, unpacked once for all checks and for training."""
+        return [[unpack_records(packed) for packed in slot] for slot in self.records]
+
     def named(self) -> dict[bytes, int]:
         """Every block that the batch is known to name, and the most bytes that it may have.
 
@@ -187,12 +155,30 @@ class Documents:
 
 
 @dataclass(frozen=True)
+class Dealt:
+    """What the beacon deals to a batch's slots: the tasks, and their prompts as its base's template renders them."""
+
+    tasks: list[Task]
+    prompts: list[str]
+
+    @classmethod
+    def to(cls, facts: BatchFacts, spec: Spec, base: BaseRule, worker: TaskWorker) -> Self:
+        """Raises TaskError where this machine cannot generate a task."""
+        tasks = [deal(spec, facts.beacon, facts.node, slot, worker) for slot in range(facts.slots)]
+        return cls(tasks, [render(task, base.template, spec.answer) for task in tasks])
+
+
+@dataclass(frozen=True)
 class Audit(Documents):
-    """One batch under audit. `schema` is the first check that relies on the documents."""
+    """One batch under audit. `schema` is the first check that relies on the documents.
+
+    dealt_before: by who made the batch on this machine; None: the tasks are dealt here and now.
+    """
 
     worker: TaskWorker
     tokenizer: TokenizerFinder
     model: PolicyModel | None = None
+    dealt_before: Dealt | None = None
 
     @cached_property
     def wanted(self) -> dict[bytes, int]:
@@ -200,10 +186,14 @@ class Audit(Documents):
         return self.named()
 
     @cached_property
+    def dealt(self) -> Dealt:
+        """Tasks and prompts by slot; raises TaskError where this machine cannot generate one."""
+        return self.dealt_before or Dealt.to(self.facts, self.spec, self.base, self.worker)
+
+    @property
     def tasks(self) -> list[Task]:
-        """The tasks that were dealt, by slot; raises TaskError where this machine cannot generate one."""
-        facts = self.facts
-        return [deal(self.spec, facts.beacon, facts.node, slot, self.worker) for slot in range(facts.slots)]
+        """The tasks that were dealt, by slot. Raises as `dealt`."""
+        return self.dealt.tasks
 
     @cached_property
     def base(self) -> BaseRule:

@@ -13,8 +13,8 @@ from sapo_verifier.audit import Audit, CheckResult, SlotError
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import ObjectError, SapoError
 from sapo_verifier.ipfs import BlockTooLarge, StoreFailed
-from sapo_verifier.objects import Record, hex_digest, unpack_records
-from sapo_verifier.tasks import TaskError, render, rewards
+from sapo_verifier.objects import Record, hex_digest
+from sapo_verifier.tasks import TaskError, rewards
 
 Check = Callable[[Audit], CheckResult]
 
@@ -105,15 +105,14 @@ def binding(audit: Audit) -> CheckResult:
 
 def task(audit: Audit) -> CheckResult:
     """Every group answers the task that was dealt: dataset, seed, attempt and the prompt as rendered for the base."""
-    template, style = audit.base.template, audit.spec.answer
     try:
-        dealt_with_prompts = [(dealt, render(dealt, template, style)) for dealt in audit.tasks]
+        dealt = audit.dealt
     except TaskError as error:
         return CheckResult("task", "unknown", f"the tasks could not be generated here: {error}")
-    for slot, (dealt, prompt) in enumerate(dealt_with_prompts):
+    for slot, (task_, prompt) in enumerate(zip(dealt.tasks, dealt.prompts, strict=True)):
         group = audit.groups[slot]
         said = (group.dataset, group.seed, group.attempt, group.prompt)
-        true = (dealt.dataset, dealt.seed, dealt.attempt, prompt)
+        true = (task_.dataset, task_.seed, task_.attempt, prompt)
         for name, a, b in zip(("dataset", "seed", "attempt", "prompt"), said, true, strict=True):
             if a != b:
                 return CheckResult(
@@ -257,5 +256,5 @@ def batch_root(completions: list[bytes]) -> bytes:
 def completions(audit: Audit) -> Iterator[tuple[int, int, list[Record]]]:
     """Every completion as (slot, k, records)."""
     for slot in range(audit.facts.slots):
-        for k, packed in enumerate(audit.records[slot]):
-            yield slot, k, unpack_records(packed)
+        for k, records in enumerate(audit.completions[slot]):
+            yield slot, k, records

@@ -4,19 +4,19 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sapo_client.batches.ingest import training_groups
 from sapo_client.batches.pins import PinBook
 from sapo_client.policy.policy import Policy
-from sapo_client.state.report import RoundReport
 from sapo_client.training.sapo import Group, has_advantage
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel, TokenizerFinder, facts_of, fetch_batch
+from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel, TokenizerFinder, fetch_batch
 from sapo_verifier.chain.errors import ChainUnavailable
-from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.checks import check_batch
 from sapo_verifier.errors import ObjectError
+from sapo_verifier.facts import BatchFacts, BatchInfo
 from sapo_verifier.ipfs import BlockUnavailable, GatewayReader
 from sapo_verifier.proofs import Proof, find_proof
 from sapo_verifier.schedule import COMMIT_AFTER, KEEP_AFTER, window_size
@@ -57,6 +57,33 @@ class HurriedStore:
             reason = "not asked for: fetching the rest of its batch had used up its time (audit.seconds)"
             return {digest: BlockUnavailable(reason) for digest, _ in wants}
         return self.store.get_many(wants, peers, deadline=left)
+
+
+@dataclass(frozen=True)
+class AuditCounts:
+    """What a node fetched and checked of others, in groups, and what that took."""
+
+    drawn: int = 0  # groups in the windows dealt to this node
+    fetched: int = 0
+    checked: int = 0  # passed every check that could be made
+    failed: int = 0  # a check failed, was void, or could not be made here
+    with_advantage: int = 0
+    failures: tuple[str, ...] = ()  # one sentence per batch that may not be trained on
+    weights_bytes: int = 0  # of other nodes' policies; what is here already is not fetched again
+    policy_check_seconds: float = 0.0
+
+    def __add__(self, other: "AuditCounts") -> "AuditCounts":
+        return AuditCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A batch that was looked at: what the checks say, what can be learned from it, what can be proven against it."""
+
+    batch: BatchInfo
+    results: list[CheckResult]
+    groups: list[Group]  # [] unless it may be trained on
+    proof: Proof | None
 
 
 @dataclass(frozen=True)
@@ -101,58 +128,53 @@ class Auditor:
         return {info.node: info.endpoint for info in nodes}
 
     def audit(
-        self,
-        batch: BatchInfo,
-        endpoints: list[str],
-        policy: Policy,
-        report: RoundReport,
-        budget: FetchBudget | None = None,
-    ) -> tuple[list[CheckResult], list[Group], Proof | None]:
-        """Fetch and check one batch: the outcomes, its groups if it may be trained on, a fraud proof if there is one.
-
-        Counts everything in the report. Without a budget, fetching takes as long as the store allows.
-        """
+        self, batch: BatchInfo, endpoints: list[str], policy: Policy, budget: FetchBudget | None = None
+    ) -> tuple[Seen, AuditCounts]:
+        """Fetch and check one batch. Without a budget, fetching takes as long as the store allows."""
         beacon = self.reader.beacon(batch.round)
         if beacon is None:
             raise ChainUnavailable(
                 f"{self.reader.where} gives no beacon of round {batch.round}, which has batches; try again"
             )
-        facts = facts_of(self.reader.deployment, batch, beacon)
+        facts = BatchFacts.of(self.reader.deployment, batch, beacon)
         with budget.store(self.store) if budget else nullcontext(self.store) as store:
             blocks = fetch_batch(store, self.spec, facts, endpoints, weights=self.model is not None)
         audit = Audit(facts, self.spec, blocks, self.worker, self.tokenizer, self.model)
-        self._pin(audit, report)
+        weights = self._pin(audit)
         before = self.model.seconds if self.model else 0.0
-        outcomes = check_batch(audit)
-        report.seconds_policy_check += self.model.seconds - before if self.model else 0.0
-        report.external_drawn += batch.slots
-        if outcomes[0].status == "pass":
-            report.external_fetched += batch.slots
+        results = check_batch(audit)
+        counts = AuditCounts(
+            drawn=batch.slots,
+            fetched=batch.slots if results[0].status == "pass" else 0,
+            weights_bytes=weights,
+            policy_check_seconds=self.model.seconds - before if self.model else 0.0,
+        )
         policy_check = self.model is not None
-        if not usable(outcomes, policy_check=policy_check):
-            worst = next(outcome for outcome in outcomes if not _passes(outcome, policy_check))
+        if not usable(results, policy_check=policy_check):
+            worst = next(result for result in results if not _passes(result, policy_check))
             sentence = f"batch {batch.index} of {batch.node}: {worst.check} {worst.status}: {worst.reason}"
-            report.external_failed += batch.slots
-            report.failures.append(sentence)
             log.warning("not trained on: %s", sentence)
-            return outcomes, [], _proof(audit, outcomes)
-        report.external_checked += batch.slots
+            counts += AuditCounts(failed=batch.slots, failures=(sentence,))
+            return Seen(batch, results, [], _proof(audit, results)), counts
         groups = training_groups(audit, policy, external=True)
-        report.external_with_advantage += sum(map(has_advantage, groups))
-        return outcomes, groups, None
+        counts += AuditCounts(checked=batch.slots, with_advantage=sum(map(has_advantage, groups)))
+        return Seen(batch, results, groups, None), counts
 
-    def _pin(self, audit: Audit, report: RoundReport) -> None:
-        """Blocks stay as long as anybody may want them; weights, which are large, while the batch is in the pool."""
+    def _pin(self, audit: Audit) -> int:
+        """Blocks stay as long as anybody may want them; weights, which are large, while the batch is in the pool.
+
+        Returns the weights' bytes.
+        """
         at_hand = {digest: found for digest, found in audit.blocks.items() if isinstance(found, bytes)}
-        weights = [digest for digest, _ in audit.weight_blocks() if digest in at_hand and digest not in audit.wanted]
+        weights = {digest for digest, _ in audit.weight_blocks() if digest in at_hand and digest not in audit.wanted}
         self.pins.keep(weights, audit.facts.round + self.spec.pool_rounds)
-        self.pins.keep(at_hand.keys() - set(weights), audit.facts.round + KEEP_AFTER)
-        report.bytes_weights += sum(len(at_hand[digest]) for digest in set(weights))
+        self.pins.keep(at_hand.keys() - weights, audit.facts.round + KEEP_AFTER)
+        return sum(len(at_hand[digest]) for digest in weights)
 
 
-def _proof(audit: Audit, outcomes: list[CheckResult]) -> Proof | None:
+def _proof(audit: Audit, results: list[CheckResult]) -> Proof | None:
     """Only a failed check can have a proof; what is not at hand has none."""
-    if outcomes[-1].status != "fail":
+    if results[-1].status != "fail":
         return None
     try:
         return find_proof(audit)
@@ -160,10 +182,10 @@ def _proof(audit: Audit, outcomes: list[CheckResult]) -> Proof | None:
         return None
 
 
-def usable(outcomes: list[CheckResult], *, policy_check: bool) -> bool:
+def usable(results: list[CheckResult], *, policy_check: bool) -> bool:
     """Whether a batch may be trained on: every check passed. Without `policy_check`, that one may be unknown."""
-    return all(_passes(outcome, policy_check) for outcome in outcomes)
+    return all(_passes(result, policy_check) for result in results)
 
 
-def _passes(outcome: CheckResult, policy_check: bool) -> bool:
-    return outcome.status == "pass" or (outcome.status == "unknown" and outcome.check == "policy" and not policy_check)
+def _passes(result: CheckResult, policy_check: bool) -> bool:
+    return result.status == "pass" or (result.status == "unknown" and result.check == "policy" and not policy_check)

@@ -5,7 +5,6 @@ from sapo_client.policy.tokenization import prompt_ids
 from sapo_client.training.sapo import Group, Sample
 from sapo_verifier.audit import Audit
 from sapo_verifier.intervals import log_probability
-from sapo_verifier.objects import Record, unpack_records
 
 
 def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Group]:
@@ -18,26 +17,22 @@ def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Gro
     facts, size = audit.facts, audit.spec.group_size
     same = audit.base.id == policy.base.id
     groups = []
-    for slot in range(facts.slots):
-        prompt = prompt_ids(policy.tokenizer, policy.base, audit.tasks[slot], audit.spec.answer)
+    for slot, task in enumerate(audit.tasks):
+        if same:
+            prompt = policy.tokenizer.prompt(audit.dealt.prompts[slot], policy.base.template)
+        else:
+            prompt = prompt_ids(policy.tokenizer, policy.base, task, audit.spec.answer)
         samples = []
-        for k, packed in enumerate(audit.records[slot]):
+        for k, records in enumerate(audit.completions[slot]):
             reward = float((facts.claim >> (slot * size + k)) & 1)  # the reward check found the bit to be true
-            records = unpack_records(packed)
             if same:
-                samples.append(_same_tokenizer(prompt, records, reward))
-            else:
-                ended = records[-1].token in audit.base.eos
-                ids = policy.encoder.external(audit.groups[slot].completions[k])
-                if ids is not None:
-                    eos = [policy.base.eos[0]] if ended else []
-                    samples.append(Sample(prompt, [*ids, *eos], None, reward))
+                logprobs = [log_probability(record.lo, record.last) for record in records]
+                samples.append(Sample(prompt, [record.token for record in records], logprobs, reward))
+                continue
+            ids = policy.encoder.external(audit.groups[slot].completions[k])
+            if ids is not None:
+                eos = [policy.base.eos[0]] if records[-1].token in audit.base.eos else []
+                samples.append(Sample(prompt, [*ids, *eos], None, reward))
         if samples:
             groups.append(Group(samples, facts.round, facts.index, slot, facts.node, external))
     return groups
-
-
-def _same_tokenizer(prompt: list[int], records: list[Record], reward: float) -> Sample:
-    ids = [record.token for record in records]
-    logprobs = [log_probability(record.lo, record.last) for record in records]
-    return Sample(prompt, ids, logprobs, reward)

@@ -1,32 +1,16 @@
 """The external pool: what the last rounds' windows gave, each batch fetched and checked once for training and audit."""
 
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from sapo_client.batches.auditing import Auditor, FetchBudget
+from sapo_client.batches.auditing import AuditCounts, Auditor, FetchBudget, Seen
 from sapo_client.policy.policy import Policy
-from sapo_client.state.report import RoundReport
 from sapo_client.training.sapo import Group
-from sapo_verifier.audit import CheckResult
-from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.checks import Verdict, verdict
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.proofs import Proof
-
-log = logging.getLogger(__name__)
 
 OTHER_PEERS = 2  # asked where the producer does not answer
 Name = tuple[int, bytes]  # index and manifest: after a reorganization another batch may have the index
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A batch that was looked at: what the checks say, what can be learned from it, what can be proven against it."""
-
-    batch: BatchInfo
-    outcomes: list[CheckResult]
-    groups: list[Group]  # [] unless it may be trained on
-    proof: Proof | None
 
 
 class Pool:
@@ -40,14 +24,12 @@ class Pool:
         self._between = between
         self._seen: dict[Name, Seen] = {}
 
-    def window(self, round_: int, stage: int) -> list[BatchInfo]:
-        return self._auditor.window(round_, stage)
-
-    def look(self, batches: Sequence[BatchInfo], report: RoundReport, *, again: bool = False) -> list[Seen]:
-        """Each batch, fetched and checked now unless it was before; counted in the report if now.
+    def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
+        """Each batch, fetched and checked now unless it was before; the counts are of those that were now.
 
         again: also what was void before: its producer may have been away for a moment.
         """
+        counts = AuditCounts()
         missing = [batch for batch in batches if _name(batch) not in self._seen or (again and self._was_void(batch))]
         if missing:
             endpoints = self._auditor.endpoints(batches)
@@ -56,12 +38,12 @@ class Pool:
                 self._between()
                 others = [endpoint for node, endpoint in endpoints.items() if node != batch.node]
                 peers = [endpoints[batch.node], *others[:OTHER_PEERS]]
-                audited = self._auditor.audit(batch, peers, self._policy, report, budget)
-                self._seen[_name(batch)] = Seen(batch, *audited)
-        return [self._seen[_name(batch)] for batch in batches]
+                self._seen[_name(batch)], found = self._auditor.audit(batch, peers, self._policy, budget)
+                counts += found
+        return [self._seen[_name(batch)] for batch in batches], counts
 
     def _was_void(self, batch: BatchInfo) -> bool:
-        return verdict(self._seen[_name(batch)].outcomes) is Verdict.VOID
+        return verdict(self._seen[_name(batch)].results) is Verdict.VOID
 
     def offer(self, batches: Sequence[BatchInfo]) -> list[Group]:
         """What can be learned from batches that were looked at: again, too, what was trained on in an earlier round."""

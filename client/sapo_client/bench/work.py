@@ -12,15 +12,17 @@ from typing import Literal
 
 import torch
 
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, Dealt
+from sapo_client.batches.publish import NO_CHAIN, NOBODY
 from sapo_client.bench.meter import Meter, Taken
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.factory import make_engine
 from sapo_client.generation.records import RecordStats, make_records
+from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
 from sapo_client.state.settings import GenerationSettings
 from sapo_client.training.sapo import Group, Sample, StepStats, TrainConfig, make_optimizer, train_step
 from sapo_verifier import protocol
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.intervals import log_probability
 from sapo_verifier.objects import Record
 from sapo_verifier.spec import Spec
@@ -111,7 +113,9 @@ class Bench:
         The weights stay as they are.
         """
         short = self.spec.model_copy(update={"max_new_tokens": min(WARM_UP_TOKENS, self.spec.max_new_tokens)})
-        little = replace(self, engine=self.policy.engine(short.max_new_tokens), spec=short, prompts=self.prompts[:1])
+        little = replace(
+            self, engine=TorchEngine(self.policy, short.max_new_tokens), spec=short, prompts=self.prompts[:1]
+        )
         little.optimizer = self.optimizer
         rates = [group["lr"] for group in self.optimizer.param_groups]
         for group in self.optimizer.param_groups:
@@ -123,14 +127,14 @@ class Bench:
 
     def _generate(self, seed: int) -> tuple[list[list[Record]], RecordStats, Taken, float]:
         size, beacon = self.spec.group_size, protocol.H("silo", seed, 0)
-        dealt = Dealt(NO_CHAIN, NOBODY, 0, NOBODY, beacon, policy=bytes(32), slots=len(self.prompts))
+        dealt = BatchFacts.dealt(NO_CHAIN, NOBODY, 0, NOBODY, beacon, policy=bytes(32), slots=len(self.prompts))
         engine = TimedEngine(self.engine)
         with Meter() as meter:
             records, stats = make_records(
                 engine,
                 self.policy.model,
                 [prompt for prompt in self.prompts for _ in range(size)],
-                dealt.keys(size),
+                dealt.stream_keys(size),
                 vocab=self.policy.base.vocab,
                 max_new_tokens=self.spec.max_new_tokens,
             )

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from sapo_client.state.sqlite import open_database
 from sapo_verifier import protocol
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.cid import block_digest
+from sapo_verifier.schedule import COMMIT_AFTER
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,13 @@ class Deal:
     stage: int
     beacon: bytes
     acc: bytes
+
+
+def deal_of(reader: ChainReader, round_: int, stage: int) -> Deal | None:
+    """What the chain, as it is now, dealt on a round; None where there is nothing."""
+    beacon = reader.beacon(round_ + COMMIT_AFTER[stage])
+    info = reader.round_at(round_)
+    return None if beacon is None or info.count == 0 else Deal(round_, stage, beacon, info.acc)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sapo_client.duties.actor import Actor
 from sapo_client.duties.debts import debts_of
 from sapo_client.state import home as layout
 from sapo_client.state.settings import Settings
 from sapo_client.transactions.outbox import Outbox
+from sapo_client.transactions.turns import put_once
 from sapo_verifier import keystore
 from sapo_verifier.chain.audits import AuditsReader, Payout
 from sapo_verifier.chain.contracts import Call
@@ -56,9 +58,8 @@ def _claim(reader: ChainReader, outbox: Outbox, node: str, since: int | None) ->
     for debt in settled:  # with something overdue the contract pays nothing
         _finish(outbox, f"settle/{debt.round}/{current}", debt.call)
     for at in range(0, len(ready), MOST_CLAIMS):
-        rounds = tuple(pay.round for pay in ready[at : at + MOST_CLAIMS])
-        call = Call("rewards", "claimMany", (node, rounds))
-        _finish(outbox, f"claim/{','.join(map(str, rounds))}", call)
+        part = ready[at : at + MOST_CLAIMS]
+        _finish(outbox, f"claim/{','.join(str(pay.round) for pay in part)}", claim_call(node, part))
     return {
         "node": node,
         "searched_from": first,
@@ -80,6 +81,19 @@ def first_round(reader: ChainReader, node: str, current: int, since: int | None)
 def unclaimed(audits: AuditsReader, node: str, rounds: Sequence[int]) -> list[Payout]:
     """Final pay that was not pulled, by round."""
     return [pay for pay in audits.payouts_of(node, rounds) if pay.is_final and pay.amount and not pay.claimed]
+
+
+def claim_final(actor: Actor, final: int) -> None:
+    """Have a running node's pay pulled up to round `final`, also of rounds in which it was not running: as many as one
+    transaction takes. Nothing where something is overdue: the contract pays nothing then."""
+    ready = unclaimed(actor.audits, actor.node, range(max(0, final - MOST_CLAIMS + 1), final + 1))
+    if ready and actor.audits.is_settled(actor.node):
+        put_once(actor.outbox, f"claim/{final}", claim_call(actor.node, ready))
+
+
+def claim_call(node: str, pays: Sequence[Payout]) -> Call:
+    """At most MOST_CLAIMS of them."""
+    return Call("rewards", "claimMany", (node, tuple(pay.round for pay in pays)))
 
 
 def _finish(outbox: Outbox, key: str, call: Call) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from sapo_verifier import protocol
 from sapo_verifier.chain.audits import BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.schedule import COMMIT_AFTER, SURE_ACCEPTS, window_size
 
 

@@ -6,15 +6,16 @@ All nodes see the same things, so each waits for its turn (turns.py), and asks t
 import logging
 from dataclasses import dataclass, field
 
+from sapo_client.batches.auditing import Auditor
 from sapo_client.batches.pool import Pool
+from sapo_client.duties.actor import Actor
 from sapo_client.duties.debts import debts_of, would_pass
 from sapo_client.duties.penalties import wrong_verdicts
 from sapo_client.transactions.fees import cost_of
-from sapo_client.transactions.outbox import Outbox
-from sapo_client.transactions.turns import Turns
-from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, BatchState
+from sapo_verifier.chain.audits import BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.reader import BatchInfo, ChainReader, NodeState
+from sapo_verifier.chain.reader import NodeState
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.schedule import CALLERS_PART, FINAL_AFTER, PROVERS_PART, window_size
 
 log = logging.getLogger(__name__)
@@ -28,11 +29,8 @@ OPEN = (BatchState.PENDING, BatchState.STANDING, BatchState.DISPUTED)
 class Settler:
     """One node's part in it. Lives as long as the node: rounds that are done with are not looked at again."""
 
-    reader: ChainReader
-    audits: AuditsReader
-    outbox: Outbox
-    turns: Turns
-    voter: str
+    actor: Actor
+    auditor: Auditor
     pool: Pool
     _clean: set[int] = field(default_factory=set)  # final rounds in which nothing is left to do
 
@@ -48,9 +46,9 @@ class Settler:
 
     def _prove(self) -> None:
         """What anybody can prove needs no vote, and a quarter of the bond is the prover's."""
-        reward = int(self.reader.deployment.spec.chain.bond, 16) // PROVERS_PART
+        reward = int(self.actor.reader.deployment.spec.chain.bond, 16) // PROVERS_PART
         for batch, proof in self.pool.proofs():
-            if self.audits.outcome_of(batch.index).state in OPEN and self._is_worth(proof.call, reward):
+            if self.actor.audits.outcome_of(batch.index).state in OPEN and self._is_worth(proof.call, reward):
                 log.warning("batch %d can be proven false: %s", batch.index, proof.reason)
                 last = batch.round + FINAL_AFTER - 1
                 self._offer(f"prove/{batch.index}", proof.call, batch.round, reward, stage=1, last=last)
@@ -59,35 +57,35 @@ class Settler:
         """Slashes and wrong verdicts of a round, on batches that this node was dealt. Whether anything is left."""
         dealt: dict[int, BatchInfo] = {}
         for stage in (1, 2):
-            dealt |= {batch.index: batch for batch in self.pool.window(final, stage)}
-        outcomes = self.audits.outcomes_of(sorted(dealt))
+            dealt |= {batch.index: batch for batch in self.auditor.window(final, stage)}
+        outcomes = self.actor.audits.outcomes_of(sorted(dealt))
         left = self._punish(final, outcomes)
         for outcome in outcomes:
             call = Call("audits", "settle", (dealt[outcome.index].node, final, outcome.index))
-            if outcome.state is BatchState.REJECTED and would_pass(self.reader, call, self.outbox.address):
+            if outcome.state is BatchState.REJECTED and would_pass(self.actor.reader, call, self.actor.outbox.address):
                 self._offer(f"slash/{outcome.index}", call, final, None, stage=2)
                 left = True
         return left
 
     def _punish(self, final: int, outcomes: list[BatchOutcome]) -> bool:
         """Wrong verdicts on the batches that this node was dealt: without it nobody would pay for them."""
-        reward = self.audits.terms().wrong_verdict_penalty // CALLERS_PART
+        reward = self.actor.audits.terms().wrong_verdict_penalty // CALLERS_PART
         left = False
-        for voter, index, call in wrong_verdicts(self.reader, final, outcomes):
-            if voter != self.voter and self._is_worth(call, reward):
+        for voter, index, call in wrong_verdicts(self.actor.reader, final, outcomes):
+            if voter != self.actor.node and self._is_worth(call, reward):
                 self._offer(f"settle/{final}/{index}/{voter}", call, final, reward, stage=2)
                 left = True
         return left
 
     def _settle_debts(self, current: int) -> None:
         """What the producers that this node has met promised and did not do. They come first themselves."""
-        nodes = sorted(self.pool.producers() - {self.voter})
-        settled = self.audits.are_settled(nodes)
+        nodes = sorted(self.pool.producers() - {self.actor.node})
+        settled = self.actor.audits.are_settled(nodes)
         debtors = [node for node, is_settled in zip(nodes, settled, strict=True) if not is_settled]
-        infos = self.reader.nodes_of(debtors) if debtors else []
+        infos = self.actor.reader.nodes_of(debtors) if debtors else []
         owing = [i for i in infos if i.bond and i.state in (NodeState.REGISTERED, NodeState.EXITING)]
         for info in owing[:MOST_DEBTORS]:
-            for debt in debts_of(self.reader, self.audits, info.node, current):
+            for debt in debts_of(self.actor.reader, self.actor.audits, info.node, current):
                 reward = min(debt.fee, info.bond) // CALLERS_PART
                 if self._is_worth(debt.call, reward):
                     self._offer(f"settle/{debt.round}/{info.node}", debt.call, debt.round, reward, stage=2, first=1)
@@ -107,14 +105,14 @@ class Settler:
 
         def needed() -> bool:
             if reward is None:
-                return would_pass(self.reader, call, self.outbox.address)
+                return would_pass(self.actor.reader, call, self.actor.outbox.address)
             return self._is_worth(call, reward)
 
-        size = window_size(self.reader.deployment.spec.chain.draws, stage)
-        crowd = min(self.reader.round_at(round_).count, size)
-        self.turns.offer(key, call, crowd=crowd, needed=needed, first=first, deadline_round=last)
+        size = window_size(self.actor.reader.deployment.spec.chain.draws, stage)
+        crowd = min(self.actor.reader.round_at(round_).count, size)
+        self.actor.turns.offer(key, call, crowd=crowd, needed=needed, first=first, deadline_round=last)
 
     def _is_worth(self, call: Call, reward: int) -> bool:
         """Whether the contract takes the call, and its gas costs less than the reward (wei)."""
-        cost = cost_of(self.reader, call, self.outbox.address)
+        cost = cost_of(self.actor.reader, call, self.actor.outbox.address)
         return cost is not None and cost < reward

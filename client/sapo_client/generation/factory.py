@@ -3,7 +3,7 @@
 import importlib.metadata
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,23 +19,6 @@ if TYPE_CHECKING:  # a wrong choice is told before torch takes its seconds
 log = logging.getLogger(__name__)
 
 
-class TorchNow:
-    """The policy's own engine, asked for anew in each call: the model it has then is the one that generates."""
-
-    def __init__(self, policy: "Policy", max_new_tokens: int) -> None:
-        self._policy = policy
-        self._max_new_tokens = max_new_tokens
-
-    def generate(
-        self, prompts: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], keys: Sequence[bytes]
-    ) -> list[list[int]]:
-        """See Engine."""
-        return self._policy.engine(self._max_new_tokens).generate(prompts, prefixes, keys)
-
-    def sleep(self) -> None:
-        """See Engine."""
-
-
 @contextmanager
 def make_engine(
     policy: "Policy", spec: "Spec", settings: GenerationSettings, *, threads: int = 0, scratch: Path | None = None
@@ -45,7 +28,9 @@ def make_engine(
     threads: CPU threads of a vLLM process; scratch: its folder. Raises SapoError where the engine asked for is missing.
     """
     if settings.engine == "torch":
-        yield TorchNow(policy, spec.max_new_tokens)
+        from sapo_client.generation.torch_engine import TorchEngine
+
+        yield TorchEngine(policy, spec.max_new_tokens)
         return
     from sapo_client.generation.vllm.engine import VllmEngine, VllmOptions
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from sapo_client.generation.engine import begin
+from sapo_client.policy.policy import Policy
 from sapo_verifier.model.forward import head, row_chunks
 from sapo_verifier.model.sampling import choose, scaled_cumulative
 from sapo_verifier.protocol import stream_value
@@ -60,14 +61,11 @@ class Decoding:
 
 
 class TorchEngine:
-    """Generates with the policy's own model, float32, in batches of at most `batch_tokens` cached tokens."""
+    """Generates with the policy's own model, float32, with the weights of the moment of each call."""
 
-    def __init__(
-        self, model: Any, *, vocab: int, eos: Sequence[int], max_new_tokens: int, batch_tokens: int = 16384
-    ) -> None:
-        self._model = model
-        self._vocab = vocab
-        self._eos = frozenset(eos)
+    def __init__(self, policy: Policy, max_new_tokens: int, *, batch_tokens: int = 16384) -> None:
+        """batch_tokens: cached at a time, which bounds memory."""
+        self._policy = policy
         self._max_new_tokens = max_new_tokens
         self._batch_tokens = batch_tokens
 
@@ -91,21 +89,22 @@ class TorchEngine:
         return completions
 
     def sleep(self) -> None:
-        """See Engine. The model is the trainer's own; there is nothing to let go of."""
+        """See Engine. The model is the trainer's, too; there is nothing to let go of."""
 
     def _ended(self, tokens: Sequence[int]) -> bool:
-        return len(tokens) >= self._max_new_tokens or (bool(tokens) and tokens[-1] in self._eos)
+        return len(tokens) >= self._max_new_tokens or (bool(tokens) and tokens[-1] in self._policy.base.eos)
 
     def _complete(
         self, prompts: Sequence[Sequence[int]], completions: list[list[int]], keys: Sequence[bytes], batch: list[int]
     ) -> None:
-        decoding = Decoding(self._model, [[*prompts[row], *completions[row]] for row in batch])
+        vocab = self._policy.base.vocab
+        decoding = Decoding(self._policy.model, [[*prompts[row], *completions[row]] for row in batch])
         while True:
             us = [stream_value(keys[row], len(completions[row])) for row in batch]
             tokens = torch.cat(
                 [
-                    choose(scaled_cumulative(decoding.logits(rows), self._vocab), us[rows])
-                    for rows in row_chunks(len(batch), self._vocab)
+                    choose(scaled_cumulative(decoding.logits(rows), vocab), us[rows])
+                    for rows in row_chunks(len(batch), vocab)
                 ]
             )
             for row, token in zip(batch, tokens.tolist(), strict=True):

@@ -1,35 +1,30 @@
 """Silo mode: generation, groups, training and checkpoints as a node's, without chain, IPFS or peers (J = 0)."""
 
-import dataclasses
 import logging
-import random
-import time
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from sapo_client.batches.ingest import training_groups
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, Batch, Dealt, make_batch
+from sapo_client.batches.own_batch import OwnRound, own_round
+from sapo_client.batches.publish import NO_CHAIN, NOBODY, make_batch, own_audit
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.factory import check_engine, make_engine
-from sapo_client.policy.checkpoint import latest_checkpoint, save_checkpoint
+from sapo_client.node.learner import Learner
+from sapo_client.node.reporting import Stages, report_of
 from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
 from sapo_client.state.report import RoundReport, read_rounds
 from sapo_client.state.settings import GenerationSettings, PolicySettings
-from sapo_client.training.sapo import Group, TrainConfig, build_training_set, has_advantage, make_optimizer, train_step
+from sapo_client.training.sapo import TrainConfig
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit
 from sapo_verifier.bases import find_base
 from sapo_verifier.errors import SapoError
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.networks import chat_base, models_spec, pocket_spec, read_spec
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
-
-REPORT = "report"  # in a checkpoint's state
 
 
 def train_command(
@@ -78,79 +73,50 @@ def train(
     seed: int,
     engine: Engine | None = None,
 ) -> None:
-    """Play silo rounds until there are `rounds` of them in `home`; goes on where an earlier run stopped.
+    """Play rounds alone until there are `rounds` of them in `home`; goes on where an earlier run stopped.
 
-    engine: what generates, for this policy; None: the policy's own.
+    engine: what generates, for this policy; None: torch.
     """
     home.mkdir(parents=True, exist_ok=True)
     with layout.only_one(home), TaskWorker() as worker:
         worker.check_versions(spec)
-        optimizer = make_optimizer(policy, config)
-        checkpoint = latest_checkpoint(home / layout.CHECKPOINTS, log.warning)
-        if checkpoint is None:
-            torch.manual_seed(seed)
-        else:
-            checkpoint.restore(policy, optimizer)
-            _report_again(home, checkpoint.state.get(REPORT))
-        for round_ in range(checkpoint.round + 1 if checkpoint else 0, rounds):
-            report = play(round_, spec, policy, optimizer, config, worker, seed, engine)
-            state = {REPORT: dataclasses.asdict(report)}  # or a crash before the next line would lose it
-            save_checkpoint(home / layout.CHECKPOINTS, policy, optimizer, round_=round_, state=state)
+        torch.manual_seed(seed)
+        learner = Learner(policy, config, home / layout.CHECKPOINTS, str(seed))
+        learner.resume()
+        _report_again(home, learner)
+        for round_ in range(learner.trained + 1, rounds):
+            own, seconds = play(round_, spec, policy, learner, worker, seed, engine)
+            report = report_of(round_, own, learned=learner.learned, seconds=seconds)
             report.append_to(home)
             words = "round=%d reward=%d/%d with_advantage=%d/%d repaired=%d/%d"
             counts = (report.reward, report.completions, report.own_with_advantage, report.own_groups)
             log.info(words, round_, *counts, report.repaired, report.positions)
 
 
-def _report_again(home: Path, saved: dict[str, Any] | None) -> None:
+def _report_again(home: Path, learner: Learner) -> None:
     """The report of the last checkpoint's round, if an earlier run was stopped between the two."""
     reports = read_rounds(home)
-    if saved is not None and (not reports or reports[-1]["round"] < saved["round"]):
-        RoundReport(**saved).append_to(home)
+    if learner.trained >= 0 and (not reports or reports[-1]["round"] < learner.trained):
+        RoundReport(round=learner.trained, **learner.notes, **learner.learned).append_to(home)
 
 
 def play(
     round_: int,
     spec: Spec,
     policy: Policy,
-    optimizer: torch.optim.Optimizer,
-    config: TrainConfig,
+    learner: Learner,
     worker: TaskWorker,
     seed: int,
     engine: Engine | None = None,
-) -> RoundReport:
-    """One round: own groups, one step. A hash of seed and round stands in for the beacon."""
-    report = RoundReport(round=round_)
-    started = time.monotonic()
-    published = policy.publish()
-    dealt = Dealt(
-        chain_id=NO_CHAIN,
-        rounds=NOBODY,
-        round=round_,
-        node=NOBODY,
-        beacon=protocol.H("silo", seed, round_),
-        policy=published.digest,
-        slots=config.own_groups,
-    )
-    batch = make_batch(spec, dealt, policy, worker, engine)
-    own = groups_of(spec, dealt, batch, published.manifest, policy, worker)
-    report.seconds_generating = time.monotonic() - started
-    report.positions, report.widened = batch.stats.positions, batch.stats.widened
-    report.repaired = batch.stats.repaired
-    report.own_groups, report.completions = len(own), len(own) * spec.group_size
-    report.reward = batch.claim.bit_count()
-    report.own_with_advantage = sum(map(has_advantage, own))
-    started = time.monotonic()
-    groups, _ = build_training_set(own, [], config, round_=round_, rng=random.Random(seed))
-    report.training = dataclasses.asdict(train_step(policy, optimizer, groups, config))
-    report.seconds_training = time.monotonic() - started
-    return report
-
-
-def groups_of(
-    spec: Spec, dealt: Dealt, batch: Batch, policy_manifest: bytes, policy: Policy, worker: TaskWorker
-) -> list[Group]:
-    """A batch's groups, by the path that other nodes' groups take."""
-    facts = dealt.facts(batch.manifest, batch.root, batch.claim)
-    blocks = {**batch.blocks, dealt.policy: policy_manifest}
-    return training_groups(Audit(facts, spec, blocks, worker, lambda _: policy.tokenizer), policy, external=False)
+) -> tuple[OwnRound, dict[str, float]]:
+    """One round: own groups, one step. A hash of seed and round stands in for the beacon. Also its stages' seconds."""
+    stages = Stages()
+    with stages.timed("generating"):
+        beacon, slots = protocol.H("silo", seed, round_), learner.config.own_groups
+        facts = BatchFacts.dealt(NO_CHAIN, NOBODY, round_, NOBODY, beacon, learner.published.digest, slots)
+        batch = make_batch(spec, facts, policy, worker, engine)
+        own = own_round(own_audit(spec, batch, learner.published.manifest, policy, worker), policy, batch.stats)
+    with stages.timed("training"):
+        # A crash before the report is written must not lose what is in it.
+        learner.train(round_, own.groups, [], notes=own.counts())
+    return own, stages.seconds

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from sapo_client.batches.pins import PinBook
 from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.registration import ensure_registered
 from sapo_client.generation.factory import make_engine
-from sapo_client.node.loop import Node, Parts
+from sapo_client.node.compose import HONEST, Makers, Resources, compose
 from sapo_client.node.preflight import Ready
 from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
@@ -34,23 +33,18 @@ LOOK_SECONDS = 5.0  # for one block of a producer that is looked for again
 DAEMON_SECONDS = 120.0  # for the embedded IPFS daemon to become ready on a slow machine
 
 
-def run(
-    ready: Ready,
-    *,
-    make: Callable[[Parts, threading.Event], Node] = Node,
-) -> None:
-    """Run the node that `make` gives until SIGTERM or SIGINT. Raises SapoError with what to do where something is
-    missing."""
+def run(ready: Ready, makers: Makers = HONEST) -> None:
+    """Run the node until SIGTERM or SIGINT. Raises SapoError with what to do where something is missing."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as stack:
-        parts = _assemble(ready, stop, stack)
+        resources = _open(ready, stop, stack)
         if not stop.is_set():
-            make(parts, stop).run()
+            compose(resources, stop, makers).run()
 
 
-def _assemble(ready: Ready, stop: threading.Event, stack: ExitStack) -> Parts:
+def _open(ready: Ready, stop: threading.Event, stack: ExitStack) -> Resources:
     settings = ready.settings
     home, node, reader, bases = ready.home, ready.node, ready.reader, ready.bases
     spec, scratch = reader.deployment.spec, home / layout.ENGINE
@@ -75,7 +69,7 @@ def _assemble(ready: Ready, stop: threading.Event, stack: ExitStack) -> Parts:
     if ballots is not None:
         stack.callback(ballots.close)
     ensure_registered(reader, outbox, node, ready.operator, ready.endpoint, register=ready.register, stop=stop)
-    return Parts(
+    return Resources(
         home=home,
         node=node,
         reader=reader,

@@ -9,7 +9,6 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.heap import return_large_blocks
 from sapo_client.policy.lora import Adapters, LoraOptions
 from sapo_client.policy.memory import MemoryOptions, pass_tokens
@@ -97,16 +96,6 @@ class Policy:
         if self.adapters is not None:
             self.adapters.unmerge()
         return token_log_probs(self._model, passages, self.base.vocab, memory=self._memory)
-
-    def engine(self, max_new_tokens: int, *, batch_tokens: int = 16384) -> TorchEngine:
-        """Generation with this policy's weights, whatever they are at the moment of each call."""
-        return TorchEngine(
-            self.model,
-            vocab=self.base.vocab,
-            eos=self.base.eos,
-            max_new_tokens=max_new_tokens,
-            batch_tokens=batch_tokens,
-        )
 
     def text(self, tokens: Sequence[int]) -> str:
         """The text of completion tokens: without a final eos, nothing else skipped (docs/protocol.md, Objects)."""

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ STATUS_FILE = "status.json"
 ROUNDS_FILE = "rounds.jsonl"
 
 
-@dataclass
+@dataclass(frozen=True)
 class RoundReport:
     """One round of one node. Seconds are wall time, bytes are payload between this node and its peers."""
 
@@ -23,7 +24,7 @@ class RoundReport:
     external_drawn: int = 0  # groups in the windows dealt to this node
     external_fetched: int = 0
     external_checked: int = 0  # passed every check that could be made
-    external_failed: int = 0  # a check failed or was void
+    external_failed: int = 0  # a check failed, was void, or could not be made here
     external_with_advantage: int = 0
     external_used: int = 0
     external_missing: int = 0  # J less what was used
@@ -69,6 +70,19 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):  # also bytes that are no UTF-8
         return {}
     return document if isinstance(document, dict) else {}
+
+
+class SayOnce:
+    """Tells the operator something, once as long as the node runs."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._said: set[str] = set()
+
+    def __call__(self, words: str) -> None:
+        if words not in self._said:
+            self._said.add(words)
+            self._log(words)
 
 
 class StatusFile:

@@ -105,6 +105,12 @@ def put_anew(outbox: Outbox, key: str, call: Call, **options: Any) -> None:
     log.warning("%s: tried %d times; it is left to others", key, MOST_ANEW)
 
 
+def put_once(outbox: Outbox, key: str, call: Call, **options: Any) -> None:
+    """As Outbox.put, but whatever was put under this key first stays. options: of Outbox.put."""
+    if outbox.call_of(key) is None:
+        outbox.put(key, call, **options)
+
+
 def _is_under_way(outbox: Outbox, key: str, call: Call) -> bool:
     """On its way, or tried often enough."""
     names = [name for name in _names(key) if outbox.call_of(name) is not None]

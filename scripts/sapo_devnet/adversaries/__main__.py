@@ -23,11 +23,11 @@ def main() -> int:
     from sapo_client.node.start import run
     from sapo_devnet.adversaries.attacks import CLASSES
 
-    made = CLASSES[options.attack]
-    made.prepare(options.home)
+    attack = CLASSES[options.attack]()
+    attack.prepare(options.home)
     try:
         with ready(options.home, options.password_file, register=True) as checked:
-            run(checked, make=made)
+            run(checked, attack.makers())
     except SapoError as error:
         print(f"adversaries: {error}", file=sys.stderr)
         return 1

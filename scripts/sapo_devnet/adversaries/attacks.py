@@ -1,9 +1,9 @@
 """Which class plays which attack."""
 
 from sapo_devnet.adversaries import content, policies, serving, voters
-from sapo_devnet.adversaries.node import HostileNode
+from sapo_devnet.adversaries.adversary import Adversary
 
-CLASSES: dict[str, type[HostileNode]] = {
+CLASSES: dict[str, type[Adversary]] = {
     "solver": content.Solver,
     "forger": content.Forger,
     "copier": content.Copier,

@@ -1,26 +1,29 @@
 """False batches: what is published is not what the beacon forced."""
 
 import random
+from dataclasses import replace
 
-from sapo_client.batches.publish import Batch, Dealt, make_batch
+from sapo_client.batches.publish import Batch
 from sapo_client.generation.records import RecordStats
+from sapo_client.generation.torch_engine import TorchEngine
+from sapo_devnet.adversaries.adversary import Adversary, HostileBatches
 from sapo_devnet.adversaries.draft import FULL, Draft, around, manifest_of
-from sapo_devnet.adversaries.node import HostileBatches, HostileNode
 from sapo_verifier import protocol
-from sapo_verifier.audit import Documents, facts_of, fetch_batch
+from sapo_verifier.audit import Dealt, Documents, fetch_batch
 from sapo_verifier.checks import batch_root
 from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.objects import Record
 from sapo_verifier.tasks import compact_answer
 
 N = 8  # of best-of-N
 
 
-class Falsified(HostileNode):
+class Falsified(Adversary):
     """Makes an honest batch and changes it."""
 
-    def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
-        draft = Draft.of(own.spec, dealt, own.honest(dealt))
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
+        draft = Draft.of(own.spec, own.honest(facts))
         self.falsify(draft, own)
         return draft.seal()
 
@@ -32,7 +35,7 @@ class Solver(Falsified):
     """Pastes the right answers, with intervals as wide as the policy's and around u, and claims every reward."""
 
     def falsify(self, draft: Draft, own: HostileBatches) -> None:
-        for slot, task in enumerate(draft.tasks(own.worker)):
+        for slot, task in enumerate(draft.batch.dealt.tasks):
             ids = own.policy.encoder.external(f"<{compact_answer(task)}>")
             if ids is None or len(ids) >= own.spec.max_new_tokens:
                 continue
@@ -52,7 +55,7 @@ class Forger(Falsified):
         records = draft.records[0][0]
         tokens = [record.token for record in records]
         others = set(range(own.policy.base.vocab)) - set(own.policy.base.eos) - {tokens[0]}
-        tokens[0] = random.Random(draft.dealt.beacon).choice(sorted(others))
+        tokens[0] = random.Random(draft.batch.facts.beacon).choice(sorted(others))
         intervals = draft.intervals(0, tokens, own.policy)
         draft.replace(0, 0, [Record(t, *i) for t, i in zip(tokens, intervals, strict=True)], own.policy)
         draft.rescore(own.worker)
@@ -99,13 +102,13 @@ class Filler(Falsified):
                     return
 
 
-class BestOfN(HostileNode):
+class BestOfN(Adversary):
     """Samples N times with numbers of its own, keeps the best, and moves the intervals to the numbers that count."""
 
-    def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
         best: Draft | None = None
         for n in range(N):
-            draft = _sampled_with(own, dealt, protocol.H("another", dealt.beacon, n))
+            draft = _sampled_with(own, facts, protocol.H("another", facts.beacon, n))
             if best is None or sum(draft.bits) > sum(best.bits):
                 best = draft
         assert best is not None
@@ -116,14 +119,14 @@ class BestOfN(HostileNode):
         return best.seal()
 
 
-def _sampled_with(own: HostileBatches, dealt: Dealt, stream: bytes) -> Draft:
+def _sampled_with(own: HostileBatches, facts: BatchFacts, stream: bytes) -> Draft:
     """The dealt tasks, completed with the numbers of another stream."""
-    honest = Draft.of(own.spec, dealt, make_batch(own.spec, dealt, own.policy, own.worker))
+    honest = Draft.of(own.spec, own.honest(facts))
     prompts = [own.policy.tokenizer.prompt(group.prompt) for group in honest.groups]
     size = own.spec.group_size
-    places = [(slot, k) for slot in range(dealt.slots) for k in range(size)]
-    keys = [protocol.stream_key(stream, dealt.policy, dealt.node, slot, k) for slot, k in places]
-    engine = own.policy.engine(own.spec.max_new_tokens)
+    places = [(slot, k) for slot in range(facts.slots) for k in range(size)]
+    keys = [protocol.stream_key(stream, facts.policy, facts.node, slot, k) for slot, k in places]
+    engine = TorchEngine(own.policy, own.spec.max_new_tokens)
     tokens = engine.generate([prompt for prompt in prompts for _ in range(size)], [[] for _ in keys], keys)
     for (slot, k), completion in zip(places, tokens, strict=True):
         intervals = honest.intervals(slot, completion, own.policy)
@@ -132,67 +135,68 @@ def _sampled_with(own: HostileBatches, dealt: Dealt, stream: bytes) -> Draft:
     return honest
 
 
-class WrongRoot(HostileNode):
+class WrongRoot(Adversary):
     """The root on chain is of nothing."""
 
-    def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
-        batch = own.honest(dealt)
-        return Batch(batch.manifest, block_digest(batch.root), batch.claim, batch.blocks, batch.stats)
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
+        batch = own.honest(facts)
+        at = batch.facts
+        return replace(batch, facts=at.made(at.manifest, block_digest(at.root), at.claim))
 
 
-class SchemaBomber(HostileNode):
+class SchemaBomber(Adversary):
     """A group block that is deep, long, and no group."""
 
-    def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
-        batch = own.honest(dealt)
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
+        batch = own.honest(facts)
         deep = b"[" * 500_000 + b"]" * 500_000
-        bombs = [b'{"v":1,"slot":%d,"x":' % slot + deep + b"}" for slot in range(dealt.slots)]
+        bombs = [b'{"v":1,"slot":%d,"x":' % slot + deep + b"}" for slot in range(facts.slots)]
         blocks = {block_digest(bomb): bomb for bomb in bombs}
-        manifest = manifest_of(dealt, list(blocks))
+        manifest = manifest_of(facts, list(blocks))
         blocks[block_digest(manifest)] = manifest
-        claim = (1 << dealt.slots * own.spec.group_size) - 1
-        return Batch(block_digest(manifest), batch.root, claim, blocks, batch.stats)
+        claim = (1 << facts.slots * own.spec.group_size) - 1
+        return replace(batch, facts=facts.made(block_digest(manifest), batch.facts.root, claim), blocks=blocks)
 
 
-class Replayer(HostileNode):
+class Replayer(Adversary):
     """Its last batch again, under the new round's manifest."""
 
     _last: Batch | None = None
     _groups: list[bytes]
 
-    def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
-        if self._last is None or len(self._groups) != dealt.slots:
-            self._last = own.honest(dealt)
-            facts = dealt.facts(self._last.manifest, self._last.root, self._last.claim)
-            self._groups = Documents(facts, own.spec, self._last.blocks).manifest.groups
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
+        if self._last is None or len(self._groups) != facts.slots:
+            self._last = own.honest(facts)
+            self._groups = Documents(self._last.facts, own.spec, self._last.blocks).manifest.groups
             return self._last
-        manifest = manifest_of(dealt, self._groups)
-        blocks = {**self._last.blocks, block_digest(manifest): manifest}
-        return Batch(block_digest(manifest), self._last.root, self._last.claim, blocks, self._last.stats)
+        manifest, last = manifest_of(facts, self._groups), self._last
+        blocks = {**last.blocks, block_digest(manifest): manifest}
+        return replace(last, facts=facts.made(block_digest(manifest), last.facts.root, last.facts.claim), blocks=blocks)
 
 
-class Copier(HostileNode):
+class Copier(Adversary):
     """Another node's batch of the same round, under a manifest of its own."""
 
-    def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
-        return own.wait_for(lambda: self._copy(own, dealt))
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
+        return own.wait_for(lambda: self._copy(own, facts))
 
-    def _copy(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
+    def _copy(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
         reader = own.reader
-        victims = [b for b in reader.batches_of(dealt.round) if b.node != dealt.node and b.slots == dealt.slots]
+        victims = [b for b in reader.batches_of(facts.round) if b.node != facts.node and b.slots == facts.slots]
         for victim in sorted(victims, key=lambda b: -b.claim.bit_count()):
-            facts = facts_of(reader.deployment, victim, dealt.beacon)
-            found = fetch_batch(own.store, own.spec, facts, [reader.node_of(victim.node).endpoint])
+            copied = BatchFacts.of(reader.deployment, victim, facts.beacon)
+            found = fetch_batch(own.blocks.store, own.spec, copied, [reader.node_of(victim.node).endpoint])
             whole = all(isinstance(block, bytes) for block in found.values())
             if not whole:
                 continue
-            documents = Documents(facts, own.spec, found)
+            documents = Documents(copied, own.spec, found)
             groups = list(documents.manifest.groups)
             wanted = {*groups, *(group.records for group in documents.groups)}
             blocks = {digest: documents.bytes_of(digest) for digest in wanted}
             if batch_root([packed for slot in documents.records for packed in slot]) != victim.root:
                 continue
-            manifest = manifest_of(dealt, groups)
+            manifest = manifest_of(facts, groups)
             blocks[block_digest(manifest)] = manifest
-            return Batch(block_digest(manifest), victim.root, victim.claim, blocks, RecordStats(0, 0, 0))
+            made = facts.made(block_digest(manifest), victim.root, victim.claim)
+            return Batch(made, blocks, Dealt([], []), RecordStats(0, 0, 0))
         return None

@@ -1,18 +1,18 @@
 """An honest batch taken apart, so that a part can be falsified, and sealed again: digests, root and claim follow."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sapo_client.batches.publish import Batch, Dealt
-from sapo_client.generation.records import RecordStats
+from sapo_client.batches.publish import Batch
 from sapo_client.policy.policy import Policy
 from sapo_verifier import protocol
 from sapo_verifier.checks import batch_root
 from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.model.positions import policy_intervals
 from sapo_verifier.objects import BatchManifest, GroupBlock, Record, decode_records, encode_records
 from sapo_verifier.spec import Spec
-from sapo_verifier.tasks import Task, TaskWorker, deal, rewards
+from sapo_verifier.tasks import TaskWorker, rewards
 
 FULL = 1 << 64
 
@@ -22,21 +22,20 @@ class Draft:
     """records: by slot and completion. The rest of what a batch is follows from `seal`."""
 
     spec: Spec
-    dealt: Dealt
+    batch: Batch  # the honest one
     groups: list[GroupBlock]
     records: list[list[list[Record]]]
     bits: list[bool]
-    stats: RecordStats
 
     @classmethod
-    def of(cls, spec: Spec, dealt: Dealt, batch: Batch) -> "Draft":
-        manifest = BatchManifest.parse(batch.blocks[batch.manifest])
+    def of(cls, spec: Spec, batch: Batch) -> "Draft":
+        manifest = BatchManifest.parse(batch.blocks[batch.facts.manifest])
         groups = [GroupBlock.parse(batch.blocks[digest]) for digest in manifest.groups]
         records = [
             decode_records(batch.blocks[group.records], spec.group_size, spec.max_new_tokens) for group in groups
         ]
-        bits = [bool(batch.claim >> i & 1) for i in range(dealt.slots * spec.group_size)]
-        return cls(spec, dealt, groups, records, bits, batch.stats)
+        bits = [bool(batch.facts.claim >> i & 1) for i in range(batch.facts.slots * spec.group_size)]
+        return cls(spec, batch, groups, records, bits)
 
     def seal(self) -> Batch:
         blocks: dict[bytes, bytes] = {}
@@ -48,14 +47,15 @@ class Draft:
             blocks[block_digest(block)] = block
             names.append(block_digest(block))
         root = batch_root([packed_records(completion) for slot in self.records for completion in slot])
-        manifest = manifest_of(self.dealt, names)
+        manifest = manifest_of(self.batch.facts, names)
         blocks[block_digest(manifest)] = manifest
-        return Batch(block_digest(manifest), root, protocol.claim_word(self.bits), blocks, self.stats)
+        facts = self.batch.facts.made(block_digest(manifest), root, protocol.claim_word(self.bits))
+        return replace(self.batch, facts=facts, blocks=blocks)
 
     def us(self, slot: int, k: int, n: int) -> list[int]:
         """The numbers that force the completion's tokens."""
-        dealt = self.dealt
-        return protocol.stream_values(protocol.stream_key(dealt.beacon, dealt.policy, dealt.node, slot, k), n)
+        facts = self.batch.facts
+        return protocol.stream_values(protocol.stream_key(facts.beacon, facts.policy, facts.node, slot, k), n)
 
     def replace(self, slot: int, k: int, records: Sequence[Record], policy: Policy) -> None:
         """Another completion, and the text that its tokens say."""
@@ -64,15 +64,11 @@ class Draft:
         texts[k] = policy.text([record.token for record in records])
         self.groups[slot] = self.groups[slot].model_copy(update={"completions": texts})
 
-    def tasks(self, worker: TaskWorker) -> list[Task]:
-        dealt = self.dealt
-        return [deal(self.spec, dealt.beacon, dealt.node, slot, worker) for slot in range(dealt.slots)]
-
     def rescore(self, worker: TaskWorker) -> None:
         """Claim what the texts earn."""
         self.bits = [
             bool(bit)
-            for task, group in zip(self.tasks(worker), self.groups, strict=True)
+            for task, group in zip(self.batch.dealt.tasks, self.groups, strict=True)
             for bit in rewards(self.spec, task, list(group.completions), worker)
         ]
 
@@ -89,13 +85,13 @@ def around(u: int, lo: int, last: int) -> tuple[int, int]:
     return start, start + width - 1
 
 
-def manifest_of(dealt: Dealt, groups: list[bytes]) -> bytes:
+def manifest_of(facts: BatchFacts, groups: list[bytes]) -> bytes:
     return BatchManifest(
-        chain=dealt.chain_id,
-        contract=dealt.rounds,
-        round=dealt.round,
-        node=dealt.node,
-        policy=dealt.policy,
+        chain=facts.chain_id,
+        contract=facts.rounds,
+        round=facts.round,
+        node=facts.node,
+        policy=facts.policy,
         groups=groups,
     ).encode()
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from sapo_client.policy.policy import Published
-from sapo_devnet.adversaries.node import HostileNode
+from sapo_client.policy.policy import Policy, Published
+from sapo_devnet.adversaries.adversary import Adversary
 from sapo_verifier.cid import block_digest
 from sapo_verifier.objects import PolicyManifest
 
@@ -19,19 +19,18 @@ def disturb(parameters: list[torch.nn.Parameter]) -> None:
             parameter.add_(noise * NOISE * parameter.std().nan_to_num(1.0))
 
 
-class WrongPolicy(HostileNode):
+class WrongPolicy(Adversary):
     """Commits the base, and generates with other weights."""
 
-    def committed(self, honest: Published) -> Published:
-        disturb(self._parts.policy.parameters())
+    def committed(self, policy: Policy, honest: Published) -> Published:
+        disturb(policy.parameters())
         return honest
 
 
-class StalePolicy(HostileNode):
+class StalePolicy(Adversary):
     """Commits new weights, and goes on generating with the old ones."""
 
-    def committed(self, honest: Published) -> Published:
-        policy = self._parts.policy
+    def committed(self, policy: Policy, honest: Published) -> Published:
         before = {name: tensor.clone() for name, tensor in policy.weights().items()}
         disturb(policy.parameters())
         policy.untouched = False
@@ -42,20 +41,20 @@ class StalePolicy(HostileNode):
         return published
 
 
-class UnrunnableBase(HostileNode):
+class UnrunnableBase(Adversary):
     """Commits a policy on top of a base that the spec does not have."""
 
-    def committed(self, honest: Published) -> Published:
+    def committed(self, policy: Policy, honest: Published) -> Published:
         manifest = PolicyManifest(base="nobody-has-this", kind="base", size=0, blocks=[]).encode()
         return Published(manifest, [], block_digest(manifest))
 
 
-class UnloadableWeights(HostileNode):
+class UnloadableWeights(Adversary):
     """Commits a policy whose weights are no weights."""
 
-    def committed(self, honest: Published) -> Published:
+    def committed(self, policy: Policy, honest: Published) -> Published:
         junk = b"no safetensors file" * 1000
         manifest = PolicyManifest(
-            base=self._parts.policy.base.id, kind="full", size=len(junk), blocks=[block_digest(junk)]
+            base=policy.base.id, kind="full", size=len(junk), blocks=[block_digest(junk)]
         ).encode()
         return Published(manifest, [junk], block_digest(manifest))

@@ -6,13 +6,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from sapo_client.batches.publish import Batch, Dealt
+from sapo_client.batches.kept import KeptBlocks
+from sapo_client.batches.publish import Batch
+from sapo_client.node.compose import Makers
 from sapo_client.state.settings import FILE_NAME, Settings
-from sapo_devnet.adversaries.node import HostileBatches, HostileNode
+from sapo_devnet.adversaries.adversary import Adversary, HostileBatches
 from sapo_verifier import protocol
+from sapo_verifier.facts import BatchFacts
 
 log = logging.getLogger(__name__)
 
@@ -20,42 +24,52 @@ SERVED_ROUNDS = 2  # r, r+1 and r+2: until stage 1 has decided
 SAMPLES = 4  # batches by which the aborter learns what to expect
 
 
-class Withholder(HostileNode):
+class Withholder(Adversary):
     """Nobody gets a block of its batches."""
 
     def served(self, batch: Batch) -> Iterable[bytes]:
         return []
 
 
-class HalfWithholder(HostileNode):
+class HalfWithholder(Adversary):
     """Serves the manifest, and nothing that it names."""
 
     def served(self, batch: Batch) -> Iterable[bytes]:
-        return [batch.blocks[batch.manifest]]
+        return [batch.blocks[batch.facts.manifest]]
 
 
-class ServesThenWithholds(HostileNode):
+@dataclass
+class Forgetful(KeptBlocks):
+    """Lets go of a round's batch as soon as stage 1 has decided about it. mine: the batches' blocks, by round."""
+
+    mine: dict[int, list[bytes]]
+
+    def drop_old(self, round_: int) -> None:
+        for digest in self.mine.pop(round_ - SERVED_ROUNDS, []):
+            self.store.unpin(digest)
+            self.pins.forget(digest)
+        self.store.collect()
+
+
+class ServesThenWithholds(Adversary):
     """Serves while stage 1 looks, and then no longer."""
 
-    _blocks: dict[int, list[bytes]]
+    def __init__(self) -> None:
+        self._mine: dict[int, list[bytes]] = {}
 
-    def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
-        batch = own.honest(dealt)
-        self._blocks = {**vars(self).get("_blocks", {}), dealt.round: list(batch.blocks)}
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
+        batch = own.honest(facts)
+        self._mine[facts.round] = list(batch.blocks)
         return batch
 
-    def _drop_old_blocks(self, round_: int) -> None:
-        for digest in vars(self).get("_blocks", {}).pop(round_ - SERVED_ROUNDS, []):
-            self._parts.store.unpin(digest)
-            self._parts.pins.forget(digest)
-        self._parts.store.collect()
+    def makers(self) -> Makers:
+        return replace(super().makers(), blocks=partial(Forgetful, mine=self._mine))
 
 
-class Trickler(HostileNode):
+class Trickler(Adversary):
     """Its gateway gives a byte now and then."""
 
-    @classmethod
-    def prepare(cls, home: Path) -> None:
+    def prepare(self, home: Path) -> None:
         """Begin to trickle, and name that in the settings as the endpoint."""
         listening = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=_accept, args=(listening,), daemon=True).start()
@@ -81,7 +95,7 @@ def _trickle(connection: socket.socket) -> None:
             time.sleep(0.5)
 
 
-class SelectiveAborter(HostileNode):
+class SelectiveAborter(Adversary):
     """Submits only batches that score at least what it expects, and hopes that the others cost nothing.
 
     A batch has to be made before its score is known. What to expect follows from those that it has made, for the first
@@ -90,13 +104,13 @@ class SelectiveAborter(HostileNode):
 
     _scores: list[int]
 
-    def make(self, own: HostileBatches, dealt: Dealt) -> Batch | None:
-        batch = own.honest(dealt)
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
+        batch = own.honest(facts)
         if "_scores" not in vars(self):
-            others = [protocol.H("another", dealt.beacon, n) for n in range(SAMPLES)]
-            self._scores = [own.honest(replace(dealt, beacon=other)).claim.bit_count() for other in others]
+            others = [protocol.H("another", facts.beacon, n) for n in range(SAMPLES)]
+            self._scores = [own.honest(replace(facts, beacon=other)).facts.claim.bit_count() for other in others]
         expected = sum(self._scores) / len(self._scores)
-        score = batch.claim.bit_count()
+        score = batch.facts.claim.bit_count()
         self._scores.append(score)
-        log.info("round %d: %d right, %.1f expected", dealt.round, score, expected)
+        log.info("round %d: %d right, %.1f expected", facts.round, score, expected)
         return batch if score >= expected else None

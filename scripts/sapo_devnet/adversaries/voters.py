@@ -2,71 +2,82 @@
 
 from collections.abc import Sequence
 
+from sapo_client.batches.auditing import AuditCounts, Seen
+from sapo_client.batches.pool import Pool
 from sapo_client.duties.ballots import Deal
-from sapo_client.state.report import RoundReport
+from sapo_client.duties.verdicts import Verdicts
 from sapo_client.training.sapo import Group
-from sapo_devnet.adversaries.node import Accomplice, HostileNode
+from sapo_client.transactions.turns import put_once
+from sapo_devnet.adversaries.adversary import Accomplice, Adversary
 from sapo_verifier.chain.audits import BatchState
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.reader import BatchInfo
 from sapo_verifier.checks import Verdict
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.schedule import DISPUTE_AFTER
 
 
-class UnseenVoting(Accomplice):
-    """The same verdict about everything, and nothing is fetched."""
+class BlindPool(Pool):
+    """Fetches nothing."""
 
-    always = Verdict.ACCEPT
+    def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
+        return [], AuditCounts()
 
-    def _judge(self, deal: Deal, window: Sequence[BatchInfo], judged: Sequence[BatchInfo]) -> None:
-        verdicts = {batch.index: self.always for batch in judged}
-        self._fill_in(deal, window, verdicts, {index: [] for index in verdicts})
-        self._send(deal)
-
-
-class LyingVoting(UnseenVoting):
-    always = Verdict.REJECT
-
-
-class SilentVoting(Accomplice):
-    def _reveal(self, current: int, stage: int) -> None:
-        pass
-
-
-class FrivolousVoting(Accomplice):
-    def _denounce(self, current: int) -> None:
-        judged = current - DISPUTE_AFTER
-        for batch in self.pool.window(judged, 1) if judged >= 0 else []:
-            if self.audits.outcome_of(batch.index).state is BatchState.STANDING:
-                call = Call("audits", "dispute", (batch.index,))
-                bond = self.audits.terms().dispute_bond
-                self._once(f"dispute/{judged}/{batch.index}", call, value=bond, deadline=current)
-
-
-class Unseeing(HostileNode):
-    def _audit(self, round_: int, report: RoundReport) -> list[Group]:
+    def offer(self, batches: Sequence[BatchInfo]) -> list[Group]:
         return []
 
 
-class Lazy(Unseeing):
+class UnseenVerdicts(Verdicts):
+    """The same verdict about everything."""
+
+    always = Verdict.ACCEPT
+
+    def judge(self, deal: Deal, window: Sequence[BatchInfo], judged: Sequence[BatchInfo]) -> AuditCounts:
+        verdicts = {batch.index: self.always for batch in judged}
+        self.fill_in(deal, window, verdicts, {index: [] for index in verdicts})
+        self.send(deal)
+        return AuditCounts()
+
+
+class LyingVerdicts(UnseenVerdicts):
+    always = Verdict.REJECT
+
+
+class SilentVerdicts(Verdicts):
+    def reveal(self, current: int, stage: int) -> None:
+        pass
+
+
+class FrivolousDuties(Accomplice):
+    def denounce(self, current: int) -> None:
+        judged, actor = current - DISPUTE_AFTER, self.actor
+        for batch in self.verdicts.auditor.window(judged, 1) if judged >= 0 else []:
+            if actor.audits.outcome_of(batch.index).state is BatchState.STANDING:
+                call = Call("audits", "dispute", (batch.index,))
+                bond = actor.audits.terms().dispute_bond
+                put_once(actor.outbox, f"dispute/{judged}/{batch.index}", call, value=bond, deadline_round=current)
+
+
+class Lazy(Adversary):
     """Accepts everything unseen."""
 
-    voting = UnseenVoting
+    pool = BlindPool
+    verdicts = UnseenVerdicts
 
 
-class Liar(Unseeing):
+class Liar(Adversary):
     """Rejects everything."""
 
-    voting = LyingVoting
+    pool = BlindPool
+    verdicts = LyingVerdicts
 
 
-class Silent(HostileNode):
+class Silent(Adversary):
     """Commits its verdicts and never reveals them."""
 
-    voting = SilentVoting
+    verdicts = SilentVerdicts
 
 
-class FrivolousDisputer(HostileNode):
+class FrivolousDisputer(Adversary):
     """Disputes every batch that stage 1 accepted."""
 
-    voting = FrivolousVoting
+    duties = FrivolousDuties

@@ -19,10 +19,11 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from sapo_devnet.testkit.rules import MONEY
 from sapo_verifier import intervals, protocol
-from sapo_verifier.audit import Audit, BatchFacts, CheckResult, Found
+from sapo_verifier.audit import Audit, CheckResult, Found
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import CHECKS, batch_root, check_batch
 from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.objects import Record, encode_records, hex_digest
 from sapo_verifier.spec import BaseRule, Spec
 from sapo_verifier.tasks import COMPACT_ALPHABET, POCKET_TASKS, TaskWorker, compact_answer, deal, render, rewards
@@ -215,7 +216,7 @@ def honest(
 
 def _make(worker: TaskWorker, node: str, round_: int, beacon: bytes, spec: Spec, manifest: dict[str, Any]) -> Draft:
     policy = block_digest(loose_json(manifest))
-    facts = BatchFacts(CHAIN, ROUNDS, INDEX, node, round_, SLOTS, policy, b"", b"", 0, beacon)
+    facts = replace(BatchFacts.dealt(CHAIN, ROUNDS, round_, node, beacon, policy, SLOTS), index=INDEX)
     slots = []
     for slot in range(SLOTS):
         task = deal(spec, beacon, node, slot, worker)

@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, Dealt, make_batch
+from sapo_client.batches.publish import NO_CHAIN, NOBODY, make_batch
 from sapo_client.bench.meter import Meter
 from sapo_client.bench.prompts import bench_spec
 from sapo_client.bench.work import TimedEngine
@@ -16,6 +16,7 @@ from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, PolicyModel
 from sapo_verifier.bases import Bases
 from sapo_verifier.checks import check_batch
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker
 
@@ -31,7 +32,7 @@ def run(work: Work) -> Report:
     policy, bases = Policy.load(folder, spec.bases[0]), Bases([folder])
     published = policy.publish()
     beacon = protocol.H("silo", work.seed, 0)
-    dealt = Dealt(NO_CHAIN, NOBODY, 0, NOBODY, beacon, published.digest, len(work.questions))
+    dealt = BatchFacts.dealt(NO_CHAIN, NOBODY, 0, NOBODY, beacon, published.digest, len(work.questions))
     with ExitStack() as stack:
         worker = stack.enter_context(TaskWorker())
         engine = TimedEngine(stack.enter_context(make_engine(policy, spec, settings, threads=work.threads)))
@@ -39,7 +40,7 @@ def run(work: Work) -> Report:
         engine.seconds = 0.0
         with Meter() as making:
             batch = make_batch(spec, dealt, policy, worker, engine)
-        facts = dealt.facts(batch.manifest, batch.root, batch.claim)
+        facts = batch.facts
         blocks = {**batch.blocks, published.digest: published.manifest}
 
         def audit(model: PolicyModel | None) -> Meter:

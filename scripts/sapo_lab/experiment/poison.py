@@ -7,7 +7,7 @@ its own task, pasted by a program, under intervals as wide as the policy's that 
 
 from collections.abc import Callable, Sequence
 
-from sapo_client.batches.publish import Batch, Dealt
+from sapo_client.batches.publish import Batch
 from sapo_lab.experiment.setting import Setting
 from sapo_lab.experiment.swarm import Member
 from sapo_verifier.objects import Record
@@ -24,13 +24,13 @@ def arm(setting: Setting, members: Sequence[Member], worker: TaskWorker) -> None
         member.spoil = _spoiler(lies=setting.poison == "false-rewards", worker=worker)
 
 
-def _spoiler(*, lies: bool, worker: TaskWorker) -> Callable[[Member, Dealt, Batch], Batch]:
+def _spoiler(*, lies: bool, worker: TaskWorker) -> Callable[[Member, Batch], Batch]:
     from sapo_devnet.adversaries.draft import Draft, around
 
-    def spoil(member: Member, dealt: Dealt, batch: Batch) -> Batch:
-        draft = Draft.of(member.spec, dealt, batch)
+    def spoil(member: Member, batch: Batch) -> Batch:
+        draft = Draft.of(member.spec, batch)
         policy, size = member.policy, member.spec.group_size
-        answers = [compact_answer(task) for task in draft.tasks(worker)]
+        answers = [compact_answer(task) for task in batch.dealt.tasks]
         pasted = [False] * len(draft.bits)
         for slot, own in enumerate(answers):
             others = [answer for answer in answers if answer != own]

@@ -13,7 +13,7 @@ import torch
 
 from sapo_client.batches.auditing import usable
 from sapo_client.batches.ingest import training_groups
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, Batch, Dealt, make_batch
+from sapo_client.batches.publish import NO_CHAIN, NOBODY, Batch, make_batch
 from sapo_client.generation.engine import Engine
 from sapo_client.policy.policy import Policy, Published
 from sapo_client.policy.tokenization import prompt_ids
@@ -33,12 +33,13 @@ from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, CheckResult, PolicyModel
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchFacts
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker, deal
 
 SKILL_RATE = 0.2  # of the running mean by which the weakest datasets are found
-Spoil = Callable[["Member", Dealt, Batch], Batch]
+Spoil = Callable[["Member", Batch], Batch]
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Swarm:
         here = [member for member in self.members if not member.gone]
         published = [member.policy.publish() for member in here]
         dealt = [
-            Dealt(NO_CHAIN, NOBODY, round_, member.address, beacon, each.digest, setting.slots)
+            BatchFacts.dealt(NO_CHAIN, NOBODY, round_, member.address, beacon, each.digest, setting.slots)
             for member, each in zip(here, published, strict=True)
         ]
         engines = self._prepare(here, dealt)
@@ -139,10 +140,10 @@ class Swarm:
         for member, facts, each, engine in zip(here, dealt, published, engines, strict=True):
             batch = make_batch(member.spec, facts, member.policy, self._worker, engine)
             tokens.append(batch.stats.positions)
-            audit = self._audit(member, facts, batch, each)
+            audit = self._audit(member, batch, each)
             own.append(training_groups(audit, member.policy, external=False))
             if member.spoil is not None:
-                audit = self._audit(member, facts, member.spoil(member, facts, batch), each)
+                audit = self._audit(member, member.spoil(member, batch), each)
             batches.append(self._publish(audit))
         self.batches[round_] = batches
         self.batches.pop(round_ - max(setting.ages) - 1, None)
@@ -166,7 +167,7 @@ class Swarm:
             groups += [group for position in window for group in batches[position].groups[member.policy.base.id]]
         return [group for group in groups if (group.index, group.slot) not in member.used]
 
-    def _prepare(self, here: Sequence[Member], dealt: Sequence[Dealt]) -> list[Engine]:
+    def _prepare(self, here: Sequence[Member], dealt: Sequence[BatchFacts]) -> list[Engine]:
         """What generates for each node: what was generated just now for all nodes of its base at once, or, where
         their models cannot be stacked, its own engine."""
         engines = [member.engine for member in here]
@@ -177,7 +178,7 @@ class Swarm:
                 continue
             first = here[same[0]]
             size, rule = first.spec.group_size, first.policy.base
-            keys = [dealt[i].keys(size) for i in same]
+            keys = [dealt[i].stream_keys(size) for i in same]
             prompts = [[ids for ids in self._prompts(here[i], dealt[i]) for _ in range(size)] for i in same]
             made = generate_stacked(
                 models,
@@ -191,15 +192,15 @@ class Swarm:
                 engines[i] = Prepared(dict(zip(its_keys, completions, strict=True)), engines[i])
         return engines
 
-    def _prompts(self, member: Member, dealt: Dealt) -> list[list[int]]:
+    def _prompts(self, member: Member, dealt: BatchFacts) -> list[list[int]]:
         policy, spec = member.policy, member.spec
         tasks = [deal(spec, dealt.beacon, dealt.node, slot, self._worker) for slot in range(dealt.slots)]
         return [prompt_ids(policy.tokenizer, policy.base, task, spec.answer) for task in tasks]
 
-    def _audit(self, member: Member, dealt: Dealt, batch: Batch, published: Published) -> Audit:
-        facts = replace(dealt.facts(batch.manifest, batch.root, batch.claim), index=self._next_index)
+    def _audit(self, member: Member, batch: Batch, published: Published) -> Audit:
+        facts = replace(batch.facts, index=self._next_index)
         weights = {} if self._model is None else {block_digest(block): block for block in published.blocks}
-        blocks = {**batch.blocks, **weights, dealt.policy: published.manifest}
+        blocks = {**batch.blocks, **weights, facts.policy: published.manifest}
         tokenizers = {m.policy.base.id: m.policy.tokenizer for m in self.members}
         return Audit(facts, member.spec, blocks, self._worker, lambda base: tokenizers[base.id], self._model)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from sapo_client.batches.auditing import Auditor, FetchBudget
 from sapo_client.batches.pins import PinBook
-from sapo_client.state.report import RoundReport
 from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_devnet.testkit.publishers import Publishers, publishers
 from sapo_devnet.testkit.relay import Relay
@@ -32,7 +31,7 @@ class Cost:
 def cost_of(made: Publishers, count: int, folder: Path) -> Cost:
     """One node without any block yet audits its window over the round with `count` batches, as `sapo run` does."""
     folder.mkdir()
-    round_, report = made.rounds[count], RoundReport(0)
+    round_ = made.rounds[count]
     pins = PinBook(folder / "pins.sqlite")
     with (
         ipfs_daemon(folder) as daemon,
@@ -44,17 +43,17 @@ def cost_of(made: Publishers, count: int, folder: Path) -> Cost:
         window = auditor.window(round_)
         endpoints = auditor.endpoints(window)
         budget = FetchBudget(60.0, len(window))
-        groups = [
-            group
-            for batch in window
-            for group in auditor.audit(batch, [endpoints[batch.node]], made.policy(), report, budget)[1]
-        ]
+        groups, failures = 0, []
+        for batch in window:
+            seen, counts = auditor.audit(batch, [endpoints[batch.node]], made.policy(), budget)
+            groups += len(seen.groups)
+            failures += counts.failures
         reader.close()
         down, traffic = store.bytes_down, relay.so_far()
     pins.close()
-    assert report.failures == [], report.failures
+    assert failures == [], failures
     rpc_bytes = traffic.up + traffic.down
-    return Cost(count, len(window), down, rpc_bytes, traffic.requests, traffic.calls, len(groups))
+    return Cost(count, len(window), down, rpc_bytes, traffic.requests, traffic.calls, groups)
 
 
 def costs(counts: list[int]) -> list[Cost]:

@@ -20,6 +20,7 @@ from sapo_verifier.chain.errors import (
     explain,
     mask_url,
 )
+from sapo_verifier.facts import BatchInfo
 
 ZERO = bytes(32)
 MAX_BATCHES = 1 << 16  # of a round that `batches_of` reads; each node has one at most
@@ -59,20 +60,6 @@ class RoundInfo:
     acc: bytes  # the running hash over the batches; zeros while there is none
     beacon: bytes | None  # None: not captured (yet); for ever, once the round is over
     first_block: int
-
-
-@dataclass(frozen=True)
-class BatchInfo:
-    """A batch as `Rounds` holds it."""
-
-    index: int
-    node: str
-    round: int
-    slots: int  # groups
-    policy: bytes  # digest of the policy manifest
-    manifest: bytes  # digest of the batch manifest
-    root: bytes  # of the tree over all completions
-    claim: int  # bit i: the reward that completion i asks for
 
 
 @dataclass(frozen=True)

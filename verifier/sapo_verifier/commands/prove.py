@@ -9,11 +9,12 @@ from sapo_verifier import keystore
 from sapo_verifier.audit import CheckResult
 from sapo_verifier.chain.audits import AuditsReader, BatchState
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins
-from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.sending import Receipt, estimate, send
 from sapo_verifier.checks import check_batch
 from sapo_verifier.commands.tools import Bench, bench, chain_of
 from sapo_verifier.errors import ObjectError, SapoError
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.proofs import Proof, find_proof
 from sapo_verifier.schedule import PROVERS_PART
 

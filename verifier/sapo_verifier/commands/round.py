@@ -9,10 +9,11 @@ from typing import Any
 from sapo_verifier.audit import CheckResult
 from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, Payout, Votes
 from sapo_verifier.chain.errors import coins
-from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.checks import Verdict, check_batch, verdict
 from sapo_verifier.commands.tools import bench, chain_of
 from sapo_verifier.errors import SapoError
+from sapo_verifier.facts import BatchInfo
 from sapo_verifier.schedule import FINAL_AFTER
 
 

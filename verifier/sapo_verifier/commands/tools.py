@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sapo_verifier.audit import Audit, PolicyModel, facts_of, fetch_batch
+from sapo_verifier.audit import Audit, PolicyModel, fetch_batch
 from sapo_verifier.bases import Bases
 from sapo_verifier.chain.deployment import Deployment
-from sapo_verifier.chain.reader import BatchInfo, ChainReader
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
+from sapo_verifier.facts import BatchFacts, BatchInfo
 from sapo_verifier.ipfs import GatewayReader, parse_endpoint
 from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker
@@ -31,7 +32,7 @@ class Bench:
         if beacon is None:
             raise SapoError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
         deployment = self.reader.deployment
-        facts = facts_of(deployment, batch, beacon)
+        facts = BatchFacts.of(deployment, batch, beacon)
         peers, weights = [self.reader.node_of(batch.node).endpoint], self.model is not None and self.model.runs
         blocks = fetch_batch(self.store, deployment.spec, facts, peers, weights=weights)
         return Audit(facts, deployment.spec, blocks, self.worker, self.bases.tokenizer, self.model)

@@ -21,7 +21,7 @@ from sapo_verifier.model.lora import Layers, Originals, adapted_layers, linear_l
 from sapo_verifier.model.positions import Position, positions
 from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.model.weights import WeightsError, load_weights
-from sapo_verifier.objects import Lora, Record, hex_digest, unpack_records
+from sapo_verifier.objects import Lora, Record, hex_digest
 
 BATCH_TOKENS = 8192  # padded tokens in one pass (or a single completion): what bounds memory beside the weights
 
@@ -169,8 +169,7 @@ def read_claims(audit: Audit, bases: Bases) -> list[Claimed]:
             raise PromptError(f"slot {slot}: {error}") from error
         if max(prompt) >= base.vocab or len(prompt) + audit.spec.max_new_tokens > base.context:
             raise PromptError(f"slot {slot}: the prompt's {len(prompt)} tokens do not fit the base {base.id}")
-        for k, packed in enumerate(audit.records[slot]):
-            records = unpack_records(packed)
+        for k, records in enumerate(audit.completions[slot]):
             claims.append(Claimed(slot, k, records, Passage(prompt, [record.token for record in records])))
     return claims
 

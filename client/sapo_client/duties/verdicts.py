@@ -1,0 +1,157 @@
+"""A node's verdicts on the batches that it was dealt: found, committed to, and revealed a round later."""
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sapo_client.batches.auditing import AuditCounts, Auditor
+from sapo_client.batches.kept import KeptBlocks
+from sapo_client.batches.pool import Pool
+from sapo_client.batches.presence import Presence, Watch
+from sapo_client.duties.actor import Actor
+from sapo_client.duties.ballots import Ballot, BallotBox, Deal, deal_of
+from sapo_client.duties.watches import Watches
+from sapo_client.transactions.turns import put_anew
+from sapo_verifier.audit import CheckResult
+from sapo_verifier.chain.audits import BallotState
+from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.errors import coins
+from sapo_verifier.checks import Verdict, verdict
+from sapo_verifier.cid import block_digest
+from sapo_verifier.facts import BatchInfo
+from sapo_verifier.objects import MAX_FINDINGS, MAX_REASON, BatchVerdict, Finding, VerdictReport
+from sapo_verifier.schedule import COMMIT_AFTER, REVEAL_AFTER
+
+log = logging.getLogger(__name__)
+
+Found = Mapping[int, list[CheckResult]]  # by the batch's index
+
+
+@dataclass
+class Verdicts:
+    """Of one node."""
+
+    actor: Actor
+    ballots: BallotBox
+    auditor: Auditor
+    pool: Pool
+    presence: Presence
+    watches: Watches
+    blocks: KeptBlocks
+
+    def reveal(self, current: int, stage: int) -> None:
+        """What was committed in an earlier round is revealed in this one, or it costs a fee."""
+        voted = current - REVEAL_AFTER[stage]
+        committed = self.actor.audits.commitment_of(self.actor.node, voted, stage) if voted >= 0 else None
+        if committed is None:
+            return  # nothing got on chain, and now it cannot; or it is revealed
+        stored = self.ballots.all_of(voted, stage)
+        now = deal_of(self.actor.reader, voted, stage)
+        ballot = next((b for b in stored if b.deal == now and b.hash(self.actor.node) == committed), None)
+        if ballot is None:
+            fee = coins(self.actor.audits.terms().missed_reveal_fee)
+            others = "was made for another history of the chain" if stored else "is of no ballot that is here"
+            self.actor.say(
+                f"the verdicts that this node committed on round {voted} in stage {stage} cannot be revealed: what is "
+                f"on chain {others}. That costs {fee} coins of the bond"
+            )
+            return
+        self.blocks.keep([ballot.report], current)
+        digest = block_digest(ballot.report)
+        call = Call("audits", "revealVerdicts", (self.actor.node, voted, stage, ballot.word, digest, ballot.salt))
+        beacon = (voted + COMMIT_AFTER[stage], ballot.deal.beacon)
+        put_anew(self.actor.outbox, f"reveal/{voted}/{stage}", call, deadline_round=current, beacon=beacon)
+
+    def commit(self, current: int, stage: int) -> AuditCounts:
+        """Judge what was dealt to this node in this round, and commit to it; what was audited now for it."""
+        voted = current - COMMIT_AFTER[stage]
+        deal = deal_of(self.actor.reader, voted, stage) if voted >= 0 else None
+        if deal is None:
+            return AuditCounts()
+        if self.ballots.get(deal) is not None:
+            self.send(deal)
+            return AuditCounts()
+        window = self.auditor.window(voted, stage)
+        judged = window if stage == 1 else [b for b in window if self.actor.audits.outcome_of(b.index).in_stage_2]
+        return self.judge(deal, window, judged) if judged else AuditCounts()
+
+    def judge(self, deal: Deal, window: Sequence[BatchInfo], judged: Sequence[BatchInfo]) -> AuditCounts:
+        """Verdicts on a window. In stage 2 a batch that passed must be there still, or again, and one that could not be
+        had may be there now."""
+        looked, counts = self.pool.look(judged, again=deal.stage == 2)
+        found = {seen.batch.index: seen.results for seen in looked}
+        if deal.stage == 1:
+            self._cast(deal, window, found)
+            return counts
+        passed = [batch for batch in judged if verdict(found[batch.index]) == Verdict.ACCEPT]
+
+        def then(watch: Watch) -> None:
+            lost = {wish.batch.index: _gone(wish.batch, watch) for wish in watch.unserved}
+            self._cast(deal, window, found | lost)
+
+        wishes = self.presence.drawn(passed, every_kind=True)
+        controls = self.presence.drawn([batch for batch in window if batch not in judged], every_kind=False)
+        self.watches.ask(wishes, controls, deal.round + COMMIT_AFTER[2], then)
+        return counts
+
+    def _cast(self, deal: Deal, window: Sequence[BatchInfo], found: Found) -> None:
+        self.fill_in(deal, window, {index: verdict(results) for index, results in found.items()}, found)
+        self.send(deal)
+
+    def fill_in(self, deal: Deal, window: Sequence[BatchInfo], verdicts: Mapping[int, int], found: Found) -> None:
+        """The ballot, stored; none where there is nothing to say."""
+        word = sum(verdicts.get(batch.index, Verdict.ABSTAIN) << (2 * j) for j, batch in enumerate(window))
+        if word:
+            block = report_block(deal.round, deal.stage, self.actor.node, verdicts, found)
+            self.ballots.put(Ballot(deal, word, block, secrets.token_bytes(32)))
+
+    def send(self, deal: Deal) -> None:
+        """Commit to the ballot of a deal, unless that is done. The contract takes one commitment, and keeps the first:
+        one that a reorganization made worthless is not sent again, but the network may have mined it all the same."""
+        ballot, node, audits = self.ballots.get(deal), self.actor.node, self.actor.audits
+        if ballot is None or audits.verdicts_of(node, deal.round, deal.stage)[0] is BallotState.REVEALED:
+            return
+        hash_ = ballot.hash(node)
+        committed = audits.commitment_of(node, deal.round, deal.stage)
+        if committed is not None:
+            if committed != hash_:
+                self.actor.say(
+                    f"round {deal.round}, stage {deal.stage}: verdicts for another history of the chain are committed "
+                    "already, so those for this one cannot be"
+                )
+            return
+        current = deal.round + COMMIT_AFTER[deal.stage]
+        call = Call("audits", "commitVerdicts", (node, deal.round, deal.stage, hash_))
+        key = f"verdicts/{deal.round}/{deal.stage}"
+        put_anew(self.actor.outbox, key, call, deadline_round=current, beacon=(current, deal.beacon))
+
+
+def report_block(round_: int, stage: int, voter: str, verdicts: Mapping[int, int], found: Found) -> bytes:
+    """The report block: per batch its verdict and the checks that did not pass."""
+    batches = [
+        BatchVerdict(
+            index=index, verdict=verdicts[index], findings=[_finding(result) for result in failed[-MAX_FINDINGS:]]
+        )
+        for index in sorted(verdicts)
+        for failed in [[result for result in found[index] if result.status != "pass"]]
+    ]
+    return VerdictReport(round=round_, stage=stage, voter=voter, batches=batches).encode()
+
+
+def _finding(result: CheckResult) -> Finding:
+    assert result.status != "pass"
+    return Finding(
+        check=result.check,
+        status=result.status,
+        reason=result.reason[:MAX_REASON],
+        slot=result.slot,
+        k=result.k,
+        t=result.t,
+    )
+
+
+def _gone(batch: BatchInfo, watch: Watch) -> list[CheckResult]:
+    reason = f"it was fetched before, and its producer serves it no longer: asked {watch.looks} times"
+    log.warning("batch %d: %s", batch.index, reason)
+    return [CheckResult("available", "void" if watch.is_online() else "unknown", reason)]

@@ -1,0 +1,145 @@
+"""The one place in which a node is put together: from what is open and running to the parts that its loop uses."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sapo_client.batches.auditing import Auditor
+from sapo_client.batches.kept import KeptBlocks
+from sapo_client.batches.own_batch import OwnBatches
+from sapo_client.batches.pins import PinBook
+from sapo_client.batches.pool import Pool
+from sapo_client.batches.presence import Presence
+from sapo_client.duties.actor import Actor
+from sapo_client.duties.ballots import BallotBox
+from sapo_client.duties.bond import Bond
+from sapo_client.duties.disputes import Disputes
+from sapo_client.duties.duties import Duties
+from sapo_client.duties.settling import Settler
+from sapo_client.duties.verdicts import Verdicts
+from sapo_client.duties.watches import Watches
+from sapo_client.generation.engine import Engine
+from sapo_client.node.learner import Learner
+from sapo_client.node.loop import Node, Parts, raise_if
+from sapo_client.policy.policy import Policy
+from sapo_client.state import home as layout
+from sapo_client.state.report import SayOnce
+from sapo_client.training.sapo import TrainConfig
+from sapo_client.transactions.outbox import Outbox
+from sapo_client.transactions.turns import Turns
+from sapo_verifier.audit import PolicyModel
+from sapo_verifier.bases import Bases
+from sapo_verifier.chain.audits import AuditsReader
+from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.ipfs import BlockStore, GatewayReader
+from sapo_verifier.tasks import TaskWorker
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What is open and running for a node (start.py opens and closes it), and its settings."""
+
+    home: Path
+    node: str  # the owner's address
+    reader: ChainReader
+    outbox: Outbox
+    store: BlockStore
+    peers: GatewayReader  # looks whether producers still serve what they published
+    worker: TaskWorker
+    policy: Policy
+    engine: Engine  # what generates, with the policy's weights
+    bases: Bases
+    model: PolicyModel | None  # answers the policy check; None: that check is left out
+    pins: PinBook
+    ballots: BallotBox | None  # where the node's verdicts are kept; None: it does not vote
+    config: TrainConfig
+    seed: int
+    poll_seconds: float
+    audit_seconds: float  # for fetching all batches that a round wants
+    last_round: int | None  # to publish in; None: no end
+
+
+@dataclass(frozen=True)
+class Makers:
+    """What makes those parts of a node in which others may differ: a hostile node is composed with other ones."""
+
+    blocks: Callable[..., KeptBlocks] = KeptBlocks
+    pool: Callable[..., Pool] = Pool
+    own: Callable[..., OwnBatches] = OwnBatches
+    learner: Callable[..., Learner] = Learner
+    verdicts: Callable[..., Verdicts] = Verdicts
+    duties: Callable[..., Duties] = Duties
+
+
+HONEST = Makers()
+
+
+def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) -> Node:
+    """A node that plays until `stop` is set."""
+    reader, outbox, node, spec = open_.reader, open_.outbox, open_.node, open_.reader.deployment.spec
+    checkpoints = open_.home / layout.CHECKPOINTS
+    say = SayOnce(log.warning)
+    blocks = makers.blocks(open_.store, open_.pins)
+    auditor = Auditor(
+        reader, open_.store, spec, open_.worker, open_.bases.tokenizer, open_.model, open_.pins, voter=node
+    )
+    pool = makers.pool(auditor, open_.policy, open_.audit_seconds, lambda: raise_if(stop))
+    learner = makers.learner(open_.policy, open_.config, checkpoints, f"{open_.seed}/{node}")
+    own = makers.own(
+        reader=reader,
+        outbox=outbox,
+        blocks=blocks,
+        worker=open_.worker,
+        policy=open_.policy,
+        engine=open_.engine,
+        spec=spec,
+        node=node,
+        checkpoints=checkpoints,
+    )
+    turns = Turns(node, outbox)
+    actor = Actor(node, reader, AuditsReader(reader), outbox, turns, say)
+    duties = (
+        None if open_.ballots is None else _duties(actor, open_.ballots, open_.peers, auditor, pool, blocks, makers)
+    )
+    parts = Parts(
+        home=open_.home,
+        node=node,
+        reader=reader,
+        outbox=outbox,
+        turns=turns,
+        blocks=blocks,
+        auditor=auditor,
+        pool=pool,
+        own=own,
+        learner=learner,
+        duties=duties,
+        say=say,
+        poll_seconds=open_.poll_seconds,
+        last_round=open_.last_round,
+    )
+    return Node(parts, stop)
+
+
+def _duties(
+    actor: Actor,
+    ballots: BallotBox,
+    peers: GatewayReader,
+    auditor: Auditor,
+    pool: Pool,
+    blocks: KeptBlocks,
+    makers: Makers,
+) -> Duties:
+    presence = Presence(auditor, peers)
+    watches = Watches(actor.reader, presence)
+    return makers.duties(
+        actor=actor,
+        bond=Bond(actor),
+        verdicts=makers.verdicts(actor, ballots, auditor, pool, presence, watches, blocks),
+        disputes=Disputes(actor, ballots, auditor, presence, watches),
+        settler=Settler(actor, auditor, pool),
+        watches=watches,
+    )

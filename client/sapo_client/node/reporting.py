@@ -1,0 +1,58 @@
+"""A round's report, put together from what its steps counted."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sapo_client.batches.auditing import AuditCounts
+from sapo_client.batches.own_batch import OwnRound
+from sapo_client.state.report import RoundReport
+
+
+class Stages:
+    """Wall seconds of a round by what the node did."""
+
+    def __init__(self, *, waiting: float = 0.0) -> None:
+        """waiting: seconds since the last round."""
+        self.seconds = {"generating": 0.0, "auditing": 0.0, "training": 0.0, "waiting": waiting}
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[stage] += time.monotonic() - started
+
+
+def report_of(
+    round_: int,
+    own: OwnRound,
+    *,
+    learned: Mapping[str, Any],
+    seconds: Mapping[str, float],
+    audited: AuditCounts = AuditCounts(),  # noqa: B008 - frozen
+    traffic: tuple[int, int] = (0, 0),
+    skipped: str = "",
+) -> RoundReport:
+    """learned: Learner.learned where the round was trained on; seconds: Stages.seconds; traffic: bytes up and down;
+    skipped: why nothing got on chain, where the own batch itself says nothing."""
+    return RoundReport(
+        round=round_,
+        **own.counts(),
+        **learned,
+        external_drawn=audited.drawn,
+        external_fetched=audited.fetched,
+        external_checked=audited.checked,
+        external_failed=audited.failed,
+        external_with_advantage=audited.with_advantage,
+        failures=list(audited.failures),
+        bytes_up=traffic[0],
+        bytes_down=traffic[1],
+        bytes_weights=audited.weights_bytes,
+        seconds_generating=seconds["generating"],
+        seconds_auditing=seconds["auditing"],
+        seconds_policy_check=audited.policy_check_seconds,
+        seconds_training=seconds["training"],
+        seconds_waiting=seconds["waiting"],
+        skipped=own.skipped or skipped,
+    )
