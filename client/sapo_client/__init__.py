@@ -1,1 +1,104 @@
-"""A node: policy, generation, SAPO training, publishing, and the command that runs it."""
+"""A node: policy, generation, SAPO training, publishing, and the command that runs it.
+
+What stands in `__all__` is the library (docs/library.md); everything else may change. The names are looked up when they
+are used: importing this package loads neither torch nor web3.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sapo_client.generation.engine import Engine
+    from sapo_client.generation.groups import generate_groups
+    from sapo_client.generation.torch_engine import TorchEngine
+    from sapo_client.policy.checkpoint import Checkpoint, latest_checkpoint, save_checkpoint
+    from sapo_client.policy.lora import LoraOptions
+    from sapo_client.policy.memory import MemoryOptions
+    from sapo_client.policy.policy import Policy, PolicyOptions, save_policy
+    from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss
+    from sapo_client.training.sapo import (
+        Counts,
+        Group,
+        Sample,
+        Selection,
+        StepStats,
+        TrainConfig,
+        Trained,
+        advantages,
+        build_training_set,
+        has_advantage,
+        loss_inputs,
+        make_optimizer,
+        select_samples,
+        train_step,
+    )
+    from sapo_verifier.errors import SapoError
+
+__all__ = [
+    "Checkpoint",
+    "Counts",
+    "Engine",
+    "Group",
+    "LoraOptions",
+    "LossInputs",
+    "LossOutputs",
+    "MemoryOptions",
+    "Policy",
+    "PolicyOptions",
+    "Sample",
+    "SapoError",
+    "Selection",
+    "StepStats",
+    "TorchEngine",
+    "TrainConfig",
+    "Trained",
+    "advantages",
+    "build_training_set",
+    "generate_groups",
+    "grpo_loss",
+    "has_advantage",
+    "latest_checkpoint",
+    "loss_inputs",
+    "make_optimizer",
+    "save_checkpoint",
+    "save_policy",
+    "select_samples",
+    "train_step",
+]
+
+_MODULES = {
+    "sapo_client.generation.engine": ("Engine",),
+    "sapo_client.generation.groups": ("generate_groups",),
+    "sapo_client.generation.torch_engine": ("TorchEngine",),
+    "sapo_client.policy.checkpoint": ("Checkpoint", "latest_checkpoint", "save_checkpoint"),
+    "sapo_client.policy.lora": ("LoraOptions",),
+    "sapo_client.policy.memory": ("MemoryOptions",),
+    "sapo_client.policy.policy": ("Policy", "PolicyOptions", "save_policy"),
+    "sapo_client.training.loss": ("LossInputs", "LossOutputs", "grpo_loss"),
+    "sapo_client.training.sapo": (
+        *("Counts", "Group", "Sample", "Selection", "StepStats", "TrainConfig", "Trained"),
+        *("advantages", "build_training_set", "has_advantage", "loss_inputs", "make_optimizer", "select_samples"),
+        "train_step",
+    ),
+    "sapo_verifier.errors": ("SapoError",),
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
+
+if not TYPE_CHECKING:  # or type checkers would believe that every name is here
+
+    def __getattr__(name: str) -> Any:
+        """Raises SapoError where what the name needs is not installed."""
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            found = getattr(import_module(_WHERE[name]), name)
+        except ModuleNotFoundError as error:
+            from sapo_verifier.errors import SapoError
+
+            needed = f"sapo_client.{name} needs it: `pip install sapo-network[node]`"
+            raise SapoError(f"this installation has no {error.name}, and {needed}") from error
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

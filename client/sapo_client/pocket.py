@@ -96,7 +96,7 @@ class Pupil:
         """AdamW with a short warm-up and a cosine down to a tenth of `peak`; cross-entropy on completions only."""
         import torch
 
-        from sapo_client.training.loss import token_log_probs
+        from sapo_client.policy.log_probs import token_log_probs
         from sapo_verifier.model.forward import micro_batches
 
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=peak, betas=(0.9, 0.98), weight_decay=0.01)

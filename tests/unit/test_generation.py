@@ -9,8 +9,8 @@ import torch
 
 from sapo_client.generation.torch_engine import Decoding, TorchEngine
 from sapo_client.pocket import EOS_ID, VOCAB
+from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.policy import Policy
-from sapo_client.training.loss import token_log_probs
 from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, tiny_policy
 from sapo_verifier import intervals
 from sapo_verifier.model.forward import Passage, completion_states, head

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss, token_log_probs
+from sapo_client.policy.log_probs import token_log_probs
+from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss
 from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_verifier.model import forward
 from sapo_verifier.model.forward import Passage

@@ -16,8 +16,8 @@ from sapo_client.pocket import (
     make_items,
     make_tokenizer,
 )
+from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.policy import Policy
-from sapo_client.training.loss import token_log_probs
 from sapo_verifier.bases import digest_of_folder
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.spec import BaseRule

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from sapo_client.pocket import EOS_ID, VOCAB
+from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.policy import Policy
-from sapo_client.training.loss import token_log_probs
 from sapo_client.training.sapo import (
     GradientError,
     Group,

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sapo_verifier import canonical
 from sapo_verifier.bases import Tokenizer, digest_of_folder
@@ -14,6 +14,7 @@ from sapo_verifier.spec import COMPACT, BaseRule, ChainRules, Spec, TaskRule, Ve
 from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS
 
 MEBIBYTE = 1 << 20
+UNLIMITED = 2**53 - 1  # the largest number that a rule can hold
 ETHER = 10**18
 
 Answer = Literal["tag", "brackets"]
@@ -38,27 +39,73 @@ def read_spec(path: Path) -> Spec:
     return Spec.parse(canonical.encode(document))
 
 
-def base_rule(folder: Path, base_id: str, template: str, *, max_adapter_bytes: int, max_rank: int = 0) -> BaseRule:
-    """A base's entry in a spec, measured from its files.
+class Measured(NamedTuple):
+    """What a model's files say of it, as every spec and every policy reads them."""
 
-    Raises SapoError if the folder's config.json does not say what a verifier has to know.
+    vocab: int  # ids from here on are never sampled
+    eos: list[int]  # what ends a completion
+    context: int  # tokens
+    tokenizer: Tokenizer
+
+
+def measure(folder: Path) -> Measured:
+    """Read a model's folder, its weights excepted: config.json, generation_config.json, tokenizer.json.
+
+    Raises SapoError, naming the file, if they do not say what generation has to know.
     """
-    config = json.loads((folder / "config.json").read_text())
+    if not folder.is_dir():
+        raise SapoError(f"there is no folder {folder}; give the folder of a model")
+    config = _read_config(folder / "config.json")
     tokenizer = Tokenizer(folder)
     eos = _ends(folder)
-    context = config.get("max_position_embeddings")
-    if not eos or context is None:
-        raise SapoError(f"{folder}/config.json needs eos_token_id and max_position_embeddings")
+    numbers = ("max_position_embeddings", "vocab_size")
+    missing = [name for name in numbers if not isinstance(config.get(name), int)]
+    if missing := [*([] if eos else ["eos_token_id"]), *missing]:
+        raise SapoError(f"{folder}/config.json needs {' and '.join(missing)}; take another model, or add what is known")
+    vocab = min(tokenizer.size(), config["vocab_size"])
+    if not all(isinstance(end, int) and 0 <= end < vocab for end in eos):
+        raise SapoError(
+            f"{folder} names {eos} as end tokens (eos_token_id), but its ids go from 0 to {vocab - 1}; "
+            "config.json, generation_config.json and tokenizer.json must be one model's"
+        )
+    return Measured(vocab, eos, config["max_position_embeddings"], tokenizer)
+
+
+def base_rule(folder: Path, base_id: str, template: str, *, max_adapter_bytes: int, max_rank: int = 0) -> BaseRule:
+    """A base's entry in a spec, measured from its files. Hashes all of them.
+
+    Raises SapoError if they do not say what a verifier has to know.
+    """
+    measured = measure(folder)
     return BaseRule(
         id=base_id,
         digest=digest_of_folder(folder),
-        vocab=min(tokenizer.size(), config["vocab_size"]),
-        eos=eos,
-        context=context,
+        vocab=measured.vocab,
+        eos=measured.eos,
+        context=measured.context,
         template=template,
-        max_token_bytes=tokenizer.max_token_bytes(),
+        max_token_bytes=measured.tokenizer.max_token_bytes(),
         max_adapter_bytes=max_adapter_bytes,
         max_rank=max_rank,
+    )
+
+
+def unlisted_base(folder: Path) -> BaseRule:
+    """The rule of a model that no spec lists: measured as if, with no digest and no limits. No network takes it.
+
+    Raises SapoError if the folder's files do not say what generation has to know.
+    """
+    measured = measure(folder)
+    return BaseRule(
+        id=folder.name,
+        digest=bytes(32),
+        vocab=measured.vocab,
+        eos=measured.eos,
+        context=measured.context,
+        template="{question}",
+        max_token_bytes=UNLIMITED,
+        max_adapter_bytes=UNLIMITED,
+        max_rank=UNLIMITED,
     )
 
 
@@ -67,9 +114,21 @@ def _ends(folder: Path) -> list[int]:
     ends: list[int] = []
     for name in ("config.json", "generation_config.json"):
         path = folder / name
-        found = json.loads(path.read_text()).get("eos_token_id") if path.is_file() else None
+        found = _read_config(path).get("eos_token_id") if path.is_file() else None
         ends += [found] if isinstance(found, int) else found or []
     return list(dict.fromkeys(ends))
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text())
+    except OSError as error:
+        raise SapoError(f"{path} cannot be read: {error.strerror}; give the folder of a model") from error
+    except ValueError as error:
+        raise SapoError(f"{path} is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise SapoError(f"{path} is no JSON object; give the folder of a model")
+    return config
 
 
 def chat_template(answer: Answer, examples: Sequence[tuple[str, str]] = ()) -> str:

@@ -16,7 +16,6 @@ from sapo_verifier.objects import BatchManifest, GroupBlock, encode_records
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import Task, TaskError, TaskWorker, rewards
 
-NOBODY = "0x" + "00" * 20
 NO_CHAIN = 1  # a batch names some chain; with nobody as its contract no network can take it for its own
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sapo_client.batches.publish import NOBODY
+from sapo_client.generation.groups import NOBODY
 from sapo_client.policy.tokenization import prompt_ids
 from sapo_verifier import protocol
 from sapo_verifier.bases import Tokenizer

@@ -12,10 +12,11 @@ from typing import Literal
 
 import torch
 
-from sapo_client.batches.publish import NO_CHAIN, NOBODY
+from sapo_client.batches.publish import NO_CHAIN
 from sapo_client.bench.meter import Meter, Taken
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.factory import make_engine
+from sapo_client.generation.groups import NOBODY
 from sapo_client.generation.records import RecordStats, make_records
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy

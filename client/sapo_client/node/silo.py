@@ -6,9 +6,10 @@ from pathlib import Path
 import torch
 
 from sapo_client.batches.own_batch import OwnRound, own_round
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, make_batch, own_audit
+from sapo_client.batches.publish import NO_CHAIN, make_batch, own_audit
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.factory import check_engine, make_engine
+from sapo_client.generation.groups import NOBODY
 from sapo_client.node.learner import Learner
 from sapo_client.node.reporting import Stages, report_of
 from sapo_client.policy.policy import Policy

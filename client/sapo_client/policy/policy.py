@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from sapo_client.policy.heap import return_large_blocks
+from sapo_client.policy.hub import model_folder
+from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.lora import Adapters, LoraOptions
 from sapo_client.policy.memory import MemoryOptions, pass_tokens
 from sapo_client.policy.tokenization import Encoder
-from sapo_client.training.loss import token_log_probs
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.cid import block_digest
@@ -21,6 +22,7 @@ from sapo_verifier.errors import SapoError
 from sapo_verifier.model.base import load_base
 from sapo_verifier.model.forward import Passage, pass_batches
 from sapo_verifier.model.weights import load_weights, tensors_of
+from sapo_verifier.networks import unlisted_base
 from sapo_verifier.objects import PolicyManifest
 from sapo_verifier.spec import BaseRule
 
@@ -79,10 +81,22 @@ class Policy:
 
     @classmethod
     def load(
-        cls, folder: Path, base: BaseRule, *, device: str = "cpu", options: PolicyOptions | None = None
+        cls,
+        folder: str | Path,
+        base: BaseRule | None = None,
+        *,
+        device: str = "cpu",
+        options: PolicyOptions | None = None,
     ) -> "Policy":
-        """The base itself, from local files: safetensors, no remote code. Raises BaseLoadError, PolicyError."""
-        return cls(load_base(folder, base, device=device), base, folder, untouched=True, options=options)
+        """A model from safetensors, no remote code; its weights become float32, whatever they are in the files.
+
+        folder: a Hugging Face folder; as text also a name on the hub (hub.model_folder). base: the spec's rule for it;
+        None: a model that need not be in any spec, with end tokens, vocabulary and context as its files say, and
+        adapters of any rank. Raises SapoError for a folder that lacks something, BaseLoadError, PolicyError.
+        """
+        found = model_folder(folder) if isinstance(folder, str) else folder
+        base = base or unlisted_base(found)
+        return cls(load_base(found, base, device=device), base, found, untouched=True, options=options)
 
     @property
     def model(self) -> Any:
@@ -92,7 +106,7 @@ class Policy:
         return self._model
 
     def log_probs(self, passages: Sequence[Passage]) -> Tensor:
-        """(Σ completion lengths,) with gradient to `parameters`: see loss.token_log_probs."""
+        """(Σ completion lengths,) with gradient to `parameters`: see log_probs.token_log_probs."""
         if self.adapters is not None:
             self.adapters.unmerge()
         return token_log_probs(self._model, passages, self.base.vocab, memory=self._memory)

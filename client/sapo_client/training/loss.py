@@ -1,22 +1,15 @@
-"""The GRPO loss over a flat list of tokens, and the log-probabilities that it needs.
+"""The GRPO loss over a flat list of tokens.
 
 Tokens of all completions of a step lie one after the other: no padding, so no mask that could be wrong. The loss is a
 sum over tokens divided by the number of tokens of the whole step, so how it is cut into micro-batches changes nothing.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
-from sapo_client.policy.memory import MemoryOptions, frugal
-from sapo_verifier.model.forward import Passage, completion_states, head, row_chunks
-
-PLAIN = MemoryOptions()
 # Log-probability from which on records and trainer are compared. An interval may have been widened by 1e-5: for a token
 # that is rarer than this one, its width would say more of that than of the policy.
 LIKELY = math.log(1e-3)
@@ -76,24 +69,3 @@ def grpo_loss(
         own_mismatch=float(mismatch.sum()),
         own_known=int(own.sum()),
     )
-
-
-def token_log_probs(model: Any, passages: Sequence[Passage], vocab: int, *, memory: MemoryOptions = PLAIN) -> Tensor:
-    """(Σ completion lengths,) float32: log p of each completion token among ids below `vocab`, at temperature 1.
-
-    Logits of a large vocabulary are made chunk by chunk, and made again in the backward pass instead of being kept.
-    memory: of the pass up to the output layer.
-    """
-    with frugal(model, memory):
-        states = completion_states(model, passages)
-    states = states.float()
-    tokens = torch.tensor([token for passage in passages for token in passage.completion], device=states.device)
-    chunks = list(row_chunks(len(tokens), vocab))
-
-    def chunk_log_probs(rows: Tensor, targets: Tensor) -> Tensor:
-        logits = head(model, rows)[:, :vocab]
-        return logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - torch.logsumexp(logits, dim=-1)
-
-    if len(chunks) == 1 or not torch.is_grad_enabled():
-        return torch.cat([chunk_log_probs(states[rows], tokens[rows]) for rows in chunks])
-    return torch.cat([checkpoint(chunk_log_probs, states[rows], tokens[rows], use_reentrant=False) for rows in chunks])

@@ -4,8 +4,10 @@
                              ├─ build_training_set ── train_step ── the next checkpoint
     other nodes' groups ─────┘   I own, J external     GRPO
 
-Own and external groups go through the same code. What differs: an external token was sampled by another policy, so its
-gradient is weighted by min(1, p_mine / p_theirs), with p_theirs from the published interval.
+Own and external groups go through the same code. What differs: an external token was sampled by another policy, so by
+some rules (TrainConfig.external) its gradient is weighted by min(1, p_mine / p_theirs), with p_theirs from the
+published interval. The step is GRPO's (arXiv 2402.03300, section 4.1, outcome supervision) without its KL term, with
+two clip bounds, and with every token of the step counting the same.
 """
 
 import math
@@ -29,7 +31,7 @@ class GradientError(SapoError):
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How a node learns.
+    """How a node learns. own_groups and external_groups are I and J of SAPO's algorithm 1.
 
     external: `truncated` weights external tokens by min(1, p_mine / p_theirs); `drop-negatives` drops all external
     completions with a negative advantage; `truncated-drop-negatives` does both; `clipped` is PPO's ratio and clip
@@ -42,16 +44,16 @@ class TrainConfig:
     external: External = DEFAULT_EXTERNAL
     staleness: int = 4  # rounds; older external groups are not used
     learning_rate: float = 1e-4  # for the pocket policy; a larger one moves it further in a round than samples can tell
-    clip_low: float = 0.2
+    clip_low: float = 0.2  # the ratio's bounds are 1 − clip_low and 1 + clip_high
     clip_high: float = 0.28
-    max_grad_norm: float = 1.0
+    max_grad_norm: float = 1.0  # L2, over all parameters
     epochs: int = 1  # optimizer steps over the same training set
     micro_batch_tokens: int | None = None  # padded tokens in one forward pass: what bounds memory; None: by the model
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One completion to learn from.
+    """One completion to learn from. prompt_ids, ids: token ids of the policy that trains; reward: any finite number.
 
     ids end with the end-of-sequence token only if the completion did. sampling_logprobs: in nats, under the policy that
     sampled, one per id, from the records' intervals; None if these ids have none (another tokenizer).
@@ -68,16 +70,16 @@ class Group:
     """One task with its completions, as this node trains on it: own tokenizer, own recomputed rewards."""
 
     samples: Sequence[Sample]
-    round: int
+    round: int  # in which they were sampled
     index: int | None  # the batch's position on chain; None for what was never published
-    slot: int
+    slot: int  # the task's place among those of its node and round
     node: str  # the owner's address
-    external: bool
+    external: bool  # of another policy
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of the groups on offer."""
+    """What became of the groups on offer; all are numbers of groups."""
 
     own_used: int
     own_without_advantage: int
@@ -92,13 +94,13 @@ class Counts:
 class StepStats:
     """One update, in numbers. Averages over no tokens are 0."""
 
-    groups: int
-    samples: int
+    groups: int  # given
+    samples: int  # trained on
     samples_dropped: int  # external ones with a negative advantage
     samples_too_long: int  # another tokenizer's text that does not fit the base's context
-    tokens: int
-    loss: float
-    grad_norm: float  # before clipping
+    tokens: int  # of completions trained on
+    loss: float  # summed over the epochs, each a mean over tokens
+    grad_norm: float  # of the last epoch, before clipping
     clip_fraction: float  # of tokens, over all epochs
     external_tokens: int  # whose sampling_logprobs are known, over all epochs
     mean_weight: float  # of those
@@ -107,7 +109,10 @@ class StepStats:
 
 
 def advantages(rewards: Sequence[float]) -> list[float] | None:
-    """Rewards less their mean, over their standard deviation; None if all are equal, as nothing can be learned then."""
+    """A group's rewards less their mean, over their standard deviation (GRPO, section 4.1.2), in their order.
+
+    None if all are equal, as nothing can be learned then. Without unit: rewards of any scale give the same ones.
+    """
     mean = sum(rewards) / len(rewards)
     deviation = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards))
     if max(rewards) == min(rewards):
@@ -116,6 +121,7 @@ def advantages(rewards: Sequence[float]) -> list[float] | None:
 
 
 def has_advantage(group: Group) -> bool:
+    """Whether the group's rewards differ, so that there is something to learn."""
     return len({sample.reward for sample in group.samples}) > 1
 
 
@@ -128,11 +134,12 @@ def build_training_set(
     rng: random.Random,
     weigh: Callable[[Group], float] | None = None,
 ) -> tuple[list[Group], Counts]:
-    """I own groups and J of the pool's, all with an advantage.
+    """I own groups, the first ones, and J of the pool's, all with an advantage.
 
-    The paper's sampler: external groups without advantage are dropped first, then J are drawn without replacement,
-    uniformly unless `weigh` gives them positive weights. Where groups are missing, the set is smaller; the counts say
-    by how much.
+    round_: the one that is played, by which the pool's groups are stale or not; rng: what is drawn with. The paper's
+    sampler (SAPO, section 3.2, algorithm 1): external groups without advantage are dropped first, then J are drawn
+    without replacement, uniformly unless `weigh` gives them positive weights. Where groups are missing, the set is
+    smaller; the counts say by how much.
     """
     own_useful = [group for group in own if has_advantage(group)]
     own_used = own_useful[: config.own_groups]
@@ -221,7 +228,9 @@ def train_step(
 ) -> StepStats:
     """One GRPO update over the training set; without any advantage in it, the policy stays as it is.
 
-    Every token of every selected completion counts the same, whichever micro-batch it falls into.
+    groups: what `build_training_set` gave; optimizer: over `policy.parameters()`. Every token of every selected
+    completion counts the same, whichever micro-batch it falls into. Raises GradientError instead of a step that would
+    destroy the policy.
     """
     selection = select_samples(groups, config.external, policy.base.context)
     trained = selection.trained
@@ -273,7 +282,10 @@ def train_step(
 
 
 def loss_inputs(part: Sequence[Trained], log_probs: torch.Tensor, old: torch.Tensor) -> LossInputs:
-    """Flat tensors for a micro-batch, in the order of `token_log_probs`."""
+    """Flat tensors for a micro-batch, in the order of `token_log_probs`: (Σ completion lengths,) each.
+
+    log_probs: under the weights being trained, nats, with gradient; old: at the start of the update, without.
+    """
 
     def flat(values: list[float]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.float32, device=log_probs.device)
