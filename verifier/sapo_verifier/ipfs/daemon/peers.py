@@ -24,7 +24,7 @@ class Peers:
         self.bytes_fetched = 0
 
     def close(self) -> None:
-        """Starts no more fetches; those that run are for `gateway.abort_all` to end."""
+        """Starts no more fetches; those that run are for `net.abort_all` to end."""
         self._closed = True
 
     def add(self, multiaddr: str) -> Endpoint:

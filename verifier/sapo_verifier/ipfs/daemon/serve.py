@@ -79,13 +79,13 @@ async def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
     import signal
 
+    from sapo_verifier import net
     from sapo_verifier.ipfs.daemon.gateway_server import GatewayServer
     from sapo_verifier.ipfs.daemon.listener import Limits, Listener
     from sapo_verifier.ipfs.daemon.peers import Peers
     from sapo_verifier.ipfs.daemon.repo import BlockRepo
     from sapo_verifier.ipfs.daemon.rpc_server import RpcServer
     from sapo_verifier.ipfs.errors import RepoError
-    from sapo_verifier.ipfs.gateway import abort_all
 
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -123,7 +123,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
     finally:
         peers.close()
         rpc.close()
-        abort_all()
+        net.abort_all()
         for listener in listeners:
             await listener.stop()
         repo.close()
