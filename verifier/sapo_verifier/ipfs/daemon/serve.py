@@ -112,7 +112,6 @@ async def _serve(arguments: argparse.Namespace) -> int:
                 raise RepoError(
                     f"cannot listen on {host}:{port} ({error.strerror or error}); is it in use? Give another --{option}"
                 ) from error
-        rpc.gateway_address = _multiaddr(arguments.gateway[0], ports[1])
         if not ipaddress.ip_address(arguments.api[0]).is_loopback:
             print("sapo ipfs: warning: the RPC has no password; keep strangers away from --api", file=sys.stderr)
         api_url, gateway_url = _url(arguments.api[0], ports[0]), _url(arguments.gateway[0], ports[1])
@@ -144,10 +143,6 @@ def _watch_stdin(closed: Callable[[], object]) -> None:
 
 def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _multiaddr(host: str, port: int) -> str:
-    return f"/ip{ipaddress.ip_address(host).version}/{host}/tcp/{port}/http"
 
 
 if __name__ == "__main__":
