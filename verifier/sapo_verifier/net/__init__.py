@@ -1,8 +1,8 @@
 """HTTP to servers that may be hostile or broken, with everything bounded: time in all, bytes, threads.
 
-Blocks come from strangers' gateways and the chain from somebody's RPC; both are asked through this package. Calls are
-synchronous and may come from any thread; one event loop in a thread of its own does the work. Nothing here follows a
-redirect, opens what is compressed, or believes a length.
+Blocks come from strangers' gateways and the chain from somebody's RPC; both are asked through this package. `run` and
+`Client` are synchronous and may be used from any thread; one event loop in a thread of its own does the work. Nothing
+here follows a redirect, opens what is compressed, or believes a length.
 """
 
 from sapo_verifier.net.client import Client, once
