@@ -25,6 +25,7 @@ from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.chain.errors import ChainError, ChainMismatch, ChainUnavailable, HttpRefused
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.net import exchange
 
 WORD = "0x" + "11" * 32
 
@@ -114,7 +115,7 @@ def test_over_tls_too(deployment: Deployment, tmp_path: Path, monkeypatch: pytes
          "-keyout", key, "-out", certificate, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
         check=True, capture_output=True,
     )  # fmt: skip
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    monkeypatch.setattr(exchange, "_tls_context", lambda: ssl.create_default_context(cafile=certificate))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     slow = False

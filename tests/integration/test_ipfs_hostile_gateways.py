@@ -23,9 +23,9 @@ from sapo_verifier.ipfs import (
     PeerTooSlow,
     PeerUnreachable,
 )
-from sapo_verifier.ipfs import gateway as gateway_module
 from sapo_verifier.ipfs.endpoints import parse_endpoint
 from sapo_verifier.ipfs.gateway import fetch_block
+from sapo_verifier.net import exchange
 
 DATA = b"a block of some bytes" * 50
 DIGEST = block_digest(DATA)
@@ -319,7 +319,7 @@ def test_tls_is_checked_against_the_name(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(PeerUnreachable, match="certificate"):
             fetch(server.endpoint("/dns4/localhost", "https"))
         trusting = ssl.create_default_context(cafile=certificate)
-        monkeypatch.setattr(gateway_module, "_tls_context", lambda: trusting)
+        monkeypatch.setattr(exchange, "_tls_context", lambda: trusting)
         assert fetch(server.endpoint("/dns4/localhost", "https")) == DATA
         with pytest.raises(PeerUnreachable, match="certificate"):
             fetch(server.endpoint("/ip4/127.0.0.1", "https"))

@@ -93,12 +93,9 @@ def test_batches_of_a_round_cost_a_fixed_number_of_requests(network: Network, mo
     submit_all(network, [1, 2, 3, 4, 5], round_=1)
     reader = network.reader()
     posts = []
-    post = reader.w3.provider._request_session_manager.make_post_request  # type: ignore[attr-defined]
-    monkeypatch.setattr(
-        reader.w3.provider._request_session_manager,  # type: ignore[attr-defined]
-        "make_post_request",
-        lambda *args, **kwargs: posts.append(1) or post(*args, **kwargs),
-    )
+    client = reader.w3.provider._client  # type: ignore[attr-defined]
+    exchange = client.exchange
+    monkeypatch.setattr(client, "exchange", lambda request: posts.append(1) or exchange(request))
     assert len(reader.batches_of(1)) == 5
     assert len(posts) == 2
 

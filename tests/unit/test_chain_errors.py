@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-import requests
 from eth_abi.abi import encode
 from web3.exceptions import ContractCustomError, ContractLogicError, ContractPanicError, Web3RPCError
 
+from sapo_verifier import net
 from sapo_verifier.chain.contracts import abi, abi_names, abi_type, signature_hash
 from sapo_verifier.chain.errors import coins, custom_errors, explain, mask_url
 from sapo_verifier.chain.sentences import NODE_STATES, REVERTS
@@ -107,8 +107,8 @@ def test_states_are_the_contract_s() -> None:
         (ContractPanicError("Panic", data="0x4e487b71" + "00" * 31 + "11"), "Solidity panic 0x11"),
         (ContractCustomError("0xdeadbeef", data="0xdeadbeef"), "does not know (selector 0xdeadbeef)"),
         (ContractCustomError("0x", data=revert("NoSuchBatch", 1, 1).data[:-10]), "cut short"),  # type: ignore[index]
-        (requests.ConnectionError("refused"), "cannot be reached"),
-        (requests.Timeout("slow"), "in time"),
+        (net.NoConnection("refused"), "cannot be reached"),
+        (net.TooSlow("slow"), "in time"),
         (SapoError("said already"), "said already"),
         (KeyError(), "unexpected KeyError: no message"),
     ],

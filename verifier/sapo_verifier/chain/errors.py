@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
 from eth_abi.exceptions import DecodingError
 from web3.exceptions import ContractLogicError, Web3RPCError
 
+from sapo_verifier import net
 from sapo_verifier.chain.contracts import abi, abi_names, decode_values, signature_hash
 from sapo_verifier.chain.sentences import AMOUNTS, NODE_STATES, REVERTS, RPC_ERRORS
 from sapo_verifier.errors import SapoError
@@ -74,7 +74,7 @@ def coins(wei: int) -> str:
 def explain(error: BaseException) -> str:
     """One sentence: what failed, with what, and what to do next.
 
-    Understands what web3 and requests raise; of anything else it gives the type and the message.
+    Understands what web3 and net raise; of anything else it gives the type and the message.
     """
     if isinstance(error, SapoError):
         return str(error)
@@ -83,9 +83,9 @@ def explain(error: BaseException) -> str:
     if isinstance(error, Web3RPCError):
         answer = (error.rpc_response or {}).get("error")
         return explain_rpc_error(dict(answer) if isinstance(answer, dict) else {"message": str(error.message)})
-    if isinstance(error, requests.Timeout):
+    if isinstance(error, net.TooSlow):
         return "the chain's RPC did not answer in time; try again, or use another RPC"
-    if isinstance(error, requests.ConnectionError | ConnectionError):
+    if isinstance(error, net.NoConnection | ConnectionError):
         return "the chain's RPC cannot be reached; is it running? Start it, or point --rpc at one that is"
     return f"unexpected {type(error).__name__}: {_scrub(str(error)) or 'no message'}"
 

@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-import requests
-from web3 import HTTPProvider, Web3
+from web3 import Web3
 from web3.exceptions import BadResponseFormat, BlockNotFound, ContractLogicError, TooManyRequests, Web3RPCError
-from web3.providers.rpc.utils import ExceptionRetryConfiguration
+from web3.providers.base import JSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
+from sapo_verifier import net
 from sapo_verifier.chain import answers
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, HttpRefused, Refused, explain, mask_url
-from sapo_verifier.chain.http import MAX_ANSWER_BYTES, AnswerTooLarge, BoundedSessions
 
 TIMEOUT_SECONDS = 20.0
+PAUSE_SECONDS = 0.1  # before the second try, and twice as long before each further one
+MAX_ANSWER_BYTES = 8 << 20  # parsed JSON takes about thirty times as much; logs are asked for in chunks
+_HEADERS = {"Content-Type": "application/json"}
 BATCH = 50  # calls in one HTTP request; several public providers refuse more than 100
 
 # Only what reads: a send that is repeated blindly can be a second transaction.
@@ -38,71 +40,79 @@ READS = (
 )
 
 
-class QuietProvider(HTTPProvider):
-    """An HTTPProvider whose logs do not hold the URL (web3 writes it, keys and all, at debug level), whose exchanges
-    are bounded (http.py), and whose answers have the shapes that they should have (answers.py)."""
+class QuietProvider(JSONBaseProvider):
+    """A provider whose logs do not hold the URL (web3's own writes it, keys and all, at debug level), whose exchanges
+    are bounded (net), and whose answers have the shapes that they should have (answers.py).
+
+    What only reads is tried `tries` times in all where the connection fails.
+    """
 
     logger = logging.Logger("sapo.rpc", logging.CRITICAL)
     global_ccip_read_enabled = False  # an answer could send us to any URL (EIP-3668)
 
-    def __init__(self, url: str, timeout: float, policy: ExceptionRetryConfiguration | None) -> None:
-        super().__init__(url, {"timeout": timeout}, exception_retry_configuration=policy)
-        self._request_session_manager = self._sessions = BoundedSessions()
+    def __init__(self, url: str, timeout: float, tries: int) -> None:
+        super().__init__()
+        self.tries = tries
+        self._url = url
+        self._timeout = timeout
+        self._client = net.Client()
 
     def close(self) -> None:
-        self._sessions.close()
+        self._client.close()
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         id_ = self._next_id()
-        body = self._make_request(method, self.encode_rpc_request(method, params))
+        body = self._post(self.encode_rpc_request(method, params), self.tries if method in READS else 1)
         return cast(RPCResponse, answers.one(answers.parse(body), method, id_))
 
-    def make_batch_request(self, batch_requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
-        """As web3's, but retried as single reads are."""
-        policy = self.exception_retry_configuration
-        for pause in range(policy.retries - 1 if policy else 0):
-            try:
-                return self._batch_once(batch_requests)
-            except tuple(policy.errors):
-                time.sleep(policy.backoff_factor * 2**pause)
-        return self._batch_once(batch_requests)
-
-    def _batch_once(self, batch_requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
+    def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
+        """Several reads at once."""
         first_id = self._next_id()
-        body = self._sessions.make_post_request(
-            self.endpoint_uri, self.encode_batch_rpc_request(batch_requests), **self.get_request_kwargs()
-        )
-        found = answers.many(answers.parse(body), [method for method, _ in batch_requests], first_id)
+        body = self._post(self.encode_batch_rpc_request(requests), self.tries)
+        found = answers.many(answers.parse(body), [method for method, _ in requests], first_id)
         return cast("list[RPCResponse] | RPCResponse", found)
+
+    def _post(self, data: bytes, tries: int) -> bytes:
+        for tried in range(tries - 1):
+            try:
+                return self._exchange(data)
+            except (net.NoConnection, net.TooSlow, net.Malformed):
+                time.sleep(PAUSE_SECONDS * 2**tried)
+        return self._exchange(data)
+
+    def _exchange(self, data: bytes) -> bytes:
+        request = net.Request("POST", self._url, MAX_ANSWER_BYTES, self._timeout, _HEADERS, data)
+        answer = self._client.exchange(request)
+        if answer.status not in request.statuses:
+            raise _BadStatus(answer.status)
+        return answer.body
 
     def _next_id(self) -> int:
         """The id that web3's encoder gives to the next request; it counts them itself."""
         return next(self.request_counter) + 1
 
 
+class _BadStatus(net.NetError):
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(f"status {status}")
+
+
 def connect(url: str, *, retries: int = 3, timeout: float = TIMEOUT_SECONDS) -> Web3:
     """For reads: tried `retries` times in all where the connection fails, 0.1 and 0.2 s apart. `timeout` in seconds."""
-    policy = ExceptionRetryConfiguration(
-        errors=(requests.ConnectionError, requests.Timeout),
-        retries=retries,
-        backoff_factor=0.1,
-        method_allowlist=READS,
-    )
-    return _web3(url, timeout, policy)
+    return _web3(url, timeout, retries)
 
 
 def connect_for_sending(url: str, *, timeout: float = TIMEOUT_SECONDS) -> Web3:
     """Nothing is ever sent twice by the library: web3 by default repeats eth_sendRawTransaction."""
-    return _web3(url, timeout, None)
+    return _web3(url, timeout, 1)
 
 
-def _web3(url: str, timeout: float, policy: ExceptionRetryConfiguration | None) -> Web3:
+def _web3(url: str, timeout: float, tries: int) -> Web3:
     if urlsplit(url).scheme not in ("http", "https"):
         raise ChainUnavailable(f"{mask_url(url)} is no RPC URL: it must start with http:// or https://")
-    # urllib3 writes each request's path at debug level, and that is where providers put their API keys.
-    logging.getLogger("urllib3.connectionpool").setLevel(logging.INFO)
     # No middleware: web3's own asks for the chain id before every single call, and looks names up.
-    return Web3(QuietProvider(url, timeout, policy), middleware=[])
+    return Web3(QuietProvider(url, timeout, tries), middleware=[])
 
 
 @contextmanager
@@ -111,24 +121,25 @@ def transport(url: str) -> Iterator[None]:
     where = mask_url(url)
     try:
         yield
-    except requests.HTTPError as error:
-        # raise_for_status, which alone raises this, gives the response.
-        status = cast(requests.Response, error.response).status_code
+    except _BadStatus as error:
+        status = error.status
         hints = {401: "is the key in the URL right?", 403: "is the key in the URL right?", 429: "too many requests"}
         moved = "it redirects, which is not followed; give the URL that it redirects to"
         hint = moved if 300 <= status < 400 else hints.get(status, "try again, or use another RPC")
         raise HttpRefused(f"the chain's RPC at {where} answered HTTP {status}: {hint}", status) from None
-    except requests.Timeout:
+    except net.TooSlow:
         raise ChainUnavailable(
             f"the chain's RPC at {where} did not answer in time; try again, or use another RPC"
         ) from None
-    except AnswerTooLarge:
+    except net.TooLarge:
         # As an HTTP status, so that logs are asked for in smaller pieces.
         raise HttpRefused(
             f"the chain's RPC at {where} answers with more than {MAX_ANSWER_BYTES} bytes; use another RPC", 413
         ) from None
-    except requests.RequestException as error:
-        refused = "Connection refused" in str(error)
+    except net.Compressed as error:
+        raise ChainUnavailable(_no_rpc(where, error)) from None
+    except net.NetError as error:
+        refused = isinstance(error, net.NoConnection) and error.refused
         reason = "refuses the connection" if refused else "cannot be reached"
         raise ChainUnavailable(
             f"the chain's RPC at {where} {reason}: is it running? Start it, or point --rpc at one that is"
@@ -140,18 +151,20 @@ def transport(url: str) -> Iterator[None]:
     except BlockNotFound:
         raise ChainUnavailable(f"the chain's RPC at {where} does not know a block that it should; try again") from None
     except BadResponseFormat as error:
-        raise ChainUnavailable(
-            f"what answers at {where} is no Ethereum RPC ({str(error)[:200]}); point --rpc at one"
-        ) from None
+        raise ChainUnavailable(_no_rpc(where, error)) from None
+
+
+def _no_rpc(where: str, error: Exception) -> str:
+    return f"what answers at {where} is no Ethereum RPC ({str(error)[:200]}); point --rpc at one"
 
 
 def batch(w3: Web3, requests_: Sequence[tuple[str, Any]]) -> list[Any]:
     """The results of several reads in few HTTP requests, in order.
 
-    Raises Refused where the RPC refuses one of them, and requests' exceptions as single reads do.
+    Raises Refused where the RPC refuses one of them, and net's errors as single reads do.
     """
     provider = w3.provider
-    assert isinstance(provider, HTTPProvider)
+    assert isinstance(provider, JSONBaseProvider)
     results: list[Any] = []
     for start in range(0, len(requests_), BATCH):
         part = [(RPCEndpoint(method), params) for method, params in requests_[start : start + BATCH]]
@@ -165,7 +178,7 @@ def batch(w3: Web3, requests_: Sequence[tuple[str, Any]]) -> list[Any]:
 
 def single(w3: Web3, method: str, params: Any) -> Any:
     """One read as the RPC gives it, undecoded. Raises as `batch` does."""
-    return _result(method, cast(HTTPProvider, w3.provider).make_request(RPCEndpoint(method), params))
+    return _result(method, cast(JSONBaseProvider, w3.provider).make_request(RPCEndpoint(method), params))
 
 
 def _result(method: str, answer: RPCResponse) -> Any:

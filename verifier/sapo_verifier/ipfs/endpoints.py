@@ -9,11 +9,12 @@ Forms: multiaddr specification, the few below only.
 import ipaddress
 import re
 import socket
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sapo_verifier import net
 from sapo_verifier.ipfs.errors import EndpointError, PeerTooSlow, PeerUnreachable
+from sapo_verifier.net import IPAddress
 
 MAX_ENDPOINT_BYTES = 256
 """Longest endpoint that the contract stores."""
@@ -26,11 +27,7 @@ _LIBP2P_TRANSPORTS = {("tcp",), ("tcp", "ws"), ("tcp", "tls", "ws"), ("udp", "qu
 _MAX_ADDRESSES = 4
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
-
-# A name server that never answers holds a thread of the C library; so many at most.
-_lookups = threading.BoundedSemaphore(16)
-
-IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+_FAMILIES = {"dns": socket.AF_UNSPEC, "dns4": socket.AF_INET, "dns6": socket.AF_INET6}
 
 
 @dataclass(frozen=True)
@@ -52,14 +49,23 @@ class Endpoint:
         return host if self.port == {"http": 80, "https": 443}.get(self.scheme) else f"{host}:{self.port}"
 
     def addresses(self, timeout: float) -> list[IPAddress]:
-        """The checked addresses to connect to, at most four, within `timeout` seconds.
+        """`find`, from any thread."""
+        return net.run(self.find(timeout), timeout)
+
+    async def find(self, timeout: float) -> list[IPAddress]:
+        """The checked addresses to connect to, at most four, within `timeout` seconds. For `net.run`.
 
         Raises EndpointError if the name stands for an address that is refused, PeerUnreachable if it stands for none,
         PeerTooSlow if the name server does not answer in time.
         """
         if self.kind in ("ip4", "ip6"):
             return [check_address(ipaddress.ip_address(self.host), self.multiaddr, self.allow_private)]
-        found = _look_up(self, timeout)
+        try:
+            found = await net.look_up(self.host, self.port, _FAMILIES[self.kind], timeout)
+        except net.TooSlow as error:
+            raise PeerTooSlow(f"{self.multiaddr}: {error}") from error
+        except net.NoConnection as error:
+            raise PeerUnreachable(f"{self.multiaddr}: {error}; check the name, or tell the node's operator") from error
         # One refused address refuses the name: a mixed answer is how rebinding starts.
         return [check_address(a, self.multiaddr, self.allow_private) for a in found][:_MAX_ADDRESSES]
 
@@ -143,34 +149,3 @@ def _host(kind: str, host: str, bad: Callable[[str], EndpointError]) -> str:
             raise bad(f"{host!r} is no host name")
         return host.lower().removesuffix(".")  # certificates have no final dot
     raise bad(f"{kind!r} is not supported")
-
-
-def _look_up(endpoint: Endpoint, timeout: float) -> list[IPAddress]:
-    """getaddrinfo with a time limit: it has none of its own, so it runs in a thread that may be left behind."""
-    family = {"dns": socket.AF_UNSPEC, "dns4": socket.AF_INET, "dns6": socket.AF_INET6}[endpoint.kind]
-    answer: list[str] = []
-    failure: list[OSError | UnicodeError] = []
-
-    def work() -> None:
-        try:
-            found = socket.getaddrinfo(endpoint.host, endpoint.port, family, socket.SOCK_STREAM)
-            answer.extend(str(entry[4][0]) for entry in found)
-        except (OSError, UnicodeError) as error:
-            failure.append(error)
-        finally:
-            _lookups.release()
-
-    if not _lookups.acquire(timeout=max(timeout, 0.0)):
-        raise PeerTooSlow(f"{endpoint.multiaddr}: too many name look-ups are waiting; try again later")
-    thread = threading.Thread(target=work, name="name-lookup", daemon=True)
-    thread.start()
-    thread.join(max(timeout, 0.0))
-    if thread.is_alive():
-        raise PeerTooSlow(f"{endpoint.multiaddr}: the name {endpoint.host} was not resolved within {timeout:.1f} s")
-    if failure or not answer:
-        reason = failure[0] if failure else "no addresses"
-        raise PeerUnreachable(
-            f"{endpoint.multiaddr}: the name {endpoint.host} does not resolve ({reason}); "
-            "check the name, or tell the node's operator"
-        )
-    return [ipaddress.ip_address(text) for text in dict.fromkeys(answer)]

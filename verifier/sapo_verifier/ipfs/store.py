@@ -4,16 +4,13 @@
 only. Both hand out nothing that was not hashed here. Both may be used from several threads.
 """
 
-import functools
-import io
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Self
 
-from sapo_verifier.cid import BLOCK_LIMIT, block_digest, cid
+from sapo_verifier.cid import BLOCK_LIMIT, cid
 from sapo_verifier.ipfs.endpoints import Endpoint, parse_endpoint
 from sapo_verifier.ipfs.errors import (
     BlockError,
@@ -25,9 +22,7 @@ from sapo_verifier.ipfs.errors import (
     StoreFailed,
 )
 from sapo_verifier.ipfs.gateway import fetch_block
-
-RETRIES = 2
-"""More tries per source, after a failed connection only."""
+from sapo_verifier.ipfs.kubo_client import RETRIES, KuboClient
 
 _STRIKES = 2
 """So often may one endpoint be too slow within one `get_many`; then it is not asked again in it."""
@@ -172,73 +167,48 @@ class BlockStore(GatewayReader):
     """A node's store: `api` is the multiaddr of the RPC of its own daemon, `sapo ipfs` or Kubo.
 
     A block is looked for on the own disk, then at the given peers' gateways, then through the daemon's own network
-    (peers that it is connected to; with Kubo, libp2p). What was fetched is stored and pinned. `bytes_up` counts the
-    bytes of blocks put; what peers download is the daemon's to count (`stat`).
+    (peers that it is connected to; with Kubo, libp2p). What was fetched is stored and pinned.
     """
 
     def __init__(self, api: str, *, allow_private: bool, timeout: float = 10.0, workers: int = 8) -> None:
         super().__init__(allow_private=allow_private, timeout=timeout, workers=workers)
-        self.api = api
-        self._thread = threading.local()
-        self._clients: list[Any] = []
-        self.bytes_up = 0
+        self._daemon = KuboClient(api, timeout=timeout)
 
     def close(self) -> None:
         super().close()
-        with self._lock:
-            for client in self._clients:
-                client.close()
-            self._clients.clear()
+        self._daemon.close()
 
     def put(self, data: bytes) -> bytes:
         """Stores and pins a block; returns its digest. Raises BlockTooLarge above 1 MiB, StoreFailed."""
-        digest = self._put(data)
-        with self._lock:
-            self.bytes_up += len(data)
-        return digest
+        return self._daemon.put(data)
 
     def unpin(self, digest: bytes) -> None:
         """Lets the daemon forget the block at its next collection; nothing happens if it is not pinned."""
-        self._daemon("pin/rm", lambda client: client.pin.rm(cid(digest)), but="not pinned")
+        self._daemon.unpin(digest)
 
     def collect(self) -> int:
         """Deletes all blocks without a pin; returns how many there were."""
-        return len(self._daemon("repo/gc", lambda client: client.repo.gc()) or [])
+        return self._daemon.collect()
 
     def has(self, digest: bytes) -> bool:
         """Whether the own daemon holds the block."""
-        return self._local(digest) is not None
+        return self._daemon.on_disk(digest, BLOCK_LIMIT) is not None
 
     def stat(self) -> Mapping[str, Any]:
-        """The daemon's repo/stat: NumObjects, RepoSize; of `sapo ipfs` also GatewayBytesServed and more."""
-        answer = self._daemon("repo/stat", lambda client: client.repo.stat())
-        return dict(answer.as_json())
+        """The daemon's repo/stat: NumObjects, RepoSize; of `sapo ipfs` also GatewayBytesServed."""
+        return self._daemon.stat()
 
     def connect(self, endpoint: str) -> None:
         """Has the daemon connect to a peer (multiaddr).
 
         Raises EndpointError if the endpoint is refused, StoreFailed if no connection comes about.
         """
-        parsed = parse_endpoint(endpoint, allow_private=self._allow_private)
-        try:
-            # Checked addresses in place of a name, since the daemon would look it up again.
-            targets = parsed.libp2p_addresses(self._timeout) if parsed.scheme == "libp2p" else [endpoint]
-        except BlockUnavailable as error:
-            raise StoreFailed(str(error)) from error
-        failure: StoreFailed | None = None
-        for target in targets:
-            try:
-                self._daemon("swarm/connect", functools.partial(_connect, target))
-            except StoreFailed as error:
-                failure = error
-            else:
-                return
-        raise failure or StoreFailed(f"{endpoint}: no address to connect to")
+        self._daemon.connect(parse_endpoint(endpoint, allow_private=self._allow_private))
 
     def _get(self, digest: bytes, limit: int, peers: Sequence[str], attempt: _Attempt) -> bytes:
-        data = self._local(digest)
+        data = self._daemon.on_disk(digest, limit)
         if data is not None:
-            return self._checked(digest, data, limit)
+            return data
         errors: list[BlockError] = []
         data = self._from_gateways(digest, limit, peers, attempt, errors)
         if data is None:
@@ -246,122 +216,31 @@ class BlockStore(GatewayReader):
             data = self._from_network(digest, limit, attempt, errors)
             if data is None:
                 raise _verdict(digest, errors, asked)
-        self._put(data)
+        self._daemon.put(data)
         return data
 
-    def _local(self, digest: bytes) -> bytes | None:
-        data = self._daemon(
-            "block/get",
-            lambda client: client.block.get(cid(digest), opts={"offline": "true"}),
-            but="not find|not found",
-        )
-        return None if data is None else bytes(data)
-
     def _from_network(self, digest: bytes, limit: int, attempt: _Attempt, errors: list[BlockError]) -> bytes | None:
-        """Block/get without `offline`: the daemon asks whomever it is connected to."""
-        seconds = attempt.left(self._timeout)
-        if seconds <= 0 or attempt.is_out(self.api):
-            errors.append(BlockUnavailable(f"{self.api}: its network was not asked, the time was over"))
+        """The daemon asks whomever it is connected to; None if nobody delivered, with one entry in `errors`."""
+        source, seconds = self._daemon.api, attempt.left(self._timeout)
+        if seconds <= 0 or attempt.is_out(source):
+            errors.append(BlockUnavailable(f"{source}: its network was not asked, the time was over"))
             return None
-        options = {"timeout": f"{max(1, int(seconds * 1000))}ms"}
         try:
-            data = self._ask(lambda client: client.block.get(cid(digest), opts=options, timeout=seconds + 1.0))
-            found = self._checked(digest, bytes(data), limit)
+            found = self._daemon.from_network(digest, limit, seconds)
         except (BlockUnavailable, BlockTooLarge) as error:
             if attempt.left(self._timeout) < seconds / 2:
-                attempt.strike(self.api)
+                attempt.strike(source)
             errors.append(error)
             return None
         self._count_down(len(found))
         return found
 
-    def _checked(self, digest: bytes, data: bytes, limit: int) -> bytes:
-        if len(data) > limit:
-            raise BlockTooLarge(f"{cid(digest)} has {len(data)} bytes, more than the {limit} allowed; refused")
-        if block_digest(data) != digest:
-            raise StoreFailed(f"{self.api}: the daemon gave bytes that are not {cid(digest)}; check its disk")
-        return data
-
     def _note_libp2p(self, endpoint: Endpoint, errors: list[BlockError]) -> None:
         """A libp2p peer cannot be asked for a block, only be connected to; `_from_network` then asks."""
         try:
-            self.connect(endpoint.multiaddr)
+            self._daemon.connect(endpoint)
         except (EndpointError, StoreFailed) as error:
             errors.append(BlockUnavailable(str(error)))
-
-    def _put(self, data: bytes) -> bytes:
-        if len(data) > BLOCK_LIMIT:
-            raise BlockTooLarge(f"a block has at most {BLOCK_LIMIT} bytes, this one has {len(data)}; cut it")
-        digest = block_digest(data)
-        options = {"cid-codec": "raw", "mhtype": "sha2-256", "pin": "true"}
-        answer = self._daemon("block/put", lambda client: client.block.put(io.BytesIO(data), opts=options))
-        if answer["Key"] != cid(digest):
-            raise StoreFailed(f"{self.api}: stored {cid(digest)} under {answer['Key']!r}; is this Kubo or `sapo ipfs`?")
-        return digest
-
-    def _daemon(self, what: str, call: Callable[[Any], Any], *, but: str = "") -> Any:
-        """One command to the own daemon; None if it answers with an error that has one of the words of `but`.
-
-        Raises StoreFailed for every other failure.
-        """
-        try:
-            return self._ask(call)
-        except BlockUnavailable as error:
-            if but and any(words in str(error) for words in but.split("|")):
-                return None
-            raise StoreFailed(f"{what} failed: {error}") from error
-
-    def _ask(self, call: Callable[[Any], Any]) -> Any:
-        """Raises BlockUnavailable with the daemon's own words, StoreFailed if it cannot be talked to."""
-        exceptions = _library().exceptions
-        for tried in range(RETRIES + 1):
-            try:
-                return call(self._client())
-            except exceptions.ErrorResponse as error:
-                raise BlockUnavailable(f"{self.api}: {error.args[0]}") from error
-            except (exceptions.ConnectionError, exceptions.ProtocolError) as error:
-                if tried == RETRIES:
-                    raise StoreFailed(
-                        f"the IPFS daemon at {self.api} does not answer; is it running? "
-                        "Start `sapo ipfs`, or give the address of its RPC"
-                    ) from error
-                time.sleep(0.1 * (tried + 1))
-            except exceptions.TimeoutError as error:
-                raise StoreFailed(f"the IPFS daemon at {self.api} did not answer in time; see its log") from error
-            except exceptions.Error as error:
-                raise StoreFailed(
-                    f"{self.api} does not answer like an IPFS RPC ({error}); check the address"
-                ) from error
-        raise AssertionError("the loop returns or raises")
-
-    def _client(self) -> Any:
-        """This thread's client: ipfshttpclient's sessions are not for several threads."""
-        client = getattr(self._thread, "client", None)
-        if client is None:
-            # Client, not connect(): connect() compares versions and warns (VersionMismatch) about every Kubo since
-            # 0.9, although the commands used here have not changed.
-            client = _library().Client(self.api, timeout=self._timeout)
-            # Requests would send the daemon's own traffic to a proxy of the environment.
-            client._client._session_props["trust_env"] = False
-            client.__enter__()
-            self._thread.client = client
-            with self._lock:
-                self._clients.append(client)
-        return client
-
-
-def _library() -> Any:
-    """ipfshttpclient, imported late: most commands never need it."""
-    # Its patch of `requests` (for Unix sockets) makes urllib3 2 warn on every connection; this is its own switch.
-    os.environ.setdefault("PY_IPFS_HTTP_CLIENT_PATCH_REQUESTS", "no")
-    import ipfshttpclient
-
-    return ipfshttpclient
-
-
-def _connect(target: str, client: Any) -> Any:
-    # Not client.swarm.connect(): 0.8.0a2 sends every letter of the address as an argument of its own.
-    return client._client.request("/swarm/connect", (target,), decoder="json")
 
 
 def _verdict(digest: bytes, errors: Sequence[BlockError], named: int | None = None) -> BlockError:

@@ -17,12 +17,11 @@ _BASE_HEADERS = {"X-Content-Type-Options": "nosniff", "Access-Control-Allow-Orig
 
 
 class GatewayServer:
-    """The handlers, and what they have served since the start: `blocks_served`, `bytes_served`."""
+    """The handlers, and what they have served since the start: `bytes_served`."""
 
     def __init__(self, repo: BlockRepo, *, concurrency: int = 32) -> None:
         self._repo = repo
         self._turns = asyncio.Semaphore(concurrency)
-        self.blocks_served = 0
         self.bytes_served = 0
 
     def app(self) -> web.Application:
@@ -53,7 +52,6 @@ class GatewayServer:
         if request.headers.get("If-None-Match") == etag:
             return web.Response(status=304, headers=headers)
         if request.method == "GET":
-            self.blocks_served += 1
             self.bytes_served += len(data)
         return web.Response(body=data, content_type=RAW, headers=headers)
 

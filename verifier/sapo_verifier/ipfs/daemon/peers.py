@@ -13,7 +13,7 @@ MAX_PEERS = 64
 
 
 class Peers:
-    """Connected peers, the one that helped last first. `bytes_fetched` counts blocks that arrived whole."""
+    """Connected peers, the one that helped last first."""
 
     def __init__(self, *, allow_private: bool, timeout: float) -> None:
         self._allow_private = allow_private
@@ -21,10 +21,9 @@ class Peers:
         self._lock = threading.Lock()
         self._endpoints: dict[str, Endpoint] = {}
         self._closed = False
-        self.bytes_fetched = 0
 
     def close(self) -> None:
-        """Starts no more fetches; those that run are for `gateway.abort_all` to end."""
+        """Starts no more fetches; those that run are for `net.abort_all` to end."""
         self._closed = True
 
     def add(self, multiaddr: str) -> Endpoint:
@@ -34,14 +33,16 @@ class Peers:
             raise EndpointError(f"{multiaddr}: this daemon speaks HTTP only; use Kubo to reach libp2p peers")
         with self._lock:
             if multiaddr not in self._endpoints and len(self._endpoints) >= MAX_PEERS:
-                raise EndpointError(f"already {MAX_PEERS} peers; disconnect one first")
+                raise EndpointError(
+                    f"already {MAX_PEERS} peers, the most that are kept; start the daemon again to forget them"
+                )
             self._endpoints[multiaddr] = endpoint
         return endpoint
 
-    def remove(self, multiaddr: str) -> bool:
-        """Forgets a peer. Returns whether it was known."""
+    def remove(self, multiaddr: str) -> None:
+        """Forgets a peer, if it is known."""
         with self._lock:
-            return self._endpoints.pop(multiaddr, None) is not None
+            self._endpoints.pop(multiaddr, None)
 
     def known(self) -> tuple[Endpoint, ...]:
         """All peers, in the order in which they would be asked."""
@@ -66,7 +67,6 @@ class Peers:
                 reasons.append(str(error))
                 continue
             with self._lock:
-                self.bytes_fetched += len(data)
                 if self._endpoints.pop(endpoint.multiaddr, None) is not None:
                     self._endpoints = {endpoint.multiaddr: endpoint, **self._endpoints}
             return data

@@ -85,15 +85,6 @@ class BlockRepo:
             self._set_aside(digest)
         return None
 
-    def has(self, digest: bytes) -> bool:
-        """Whether the block is here and whole."""
-        return self.get(digest) is not None
-
-    def size(self, digest: bytes) -> int | None:
-        """The block's size in bytes, or None if it is missing."""
-        data = self.get(digest)
-        return None if data is None else len(data)
-
     def delete(self, digest: bytes) -> bool:
         """Removes a block that is not pinned. Returns whether there was one. Raises RepoError if it is pinned."""
         with self._lock:
@@ -111,17 +102,6 @@ class BlockRepo:
     def digests(self) -> Iterator[bytes]:
         """The digests of all blocks, by what the folder names say."""
         yield from _digests(self.path / "blocks")
-
-    def pin(self, digest: bytes) -> bool:
-        """Pins a block that is here. Returns False if it is missing."""
-        with self._lock:
-            if self.get(digest) is None:
-                return False
-            if digest not in self._pins:
-                self._pin_file(digest).touch()
-                _sync_folder(self._pin_file(digest).parent)
-                self._pins.add(digest)
-            return True
 
     def unpin(self, digest: bytes) -> bool:
         """Removes a pin. Returns whether there was one."""

@@ -7,7 +7,6 @@ marks are refused, since any web page could send them. Answers have Kubo's shape
 import asyncio
 import json
 import re
-import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -15,7 +14,6 @@ from typing import TypeVar
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from sapo_verifier import __version__
 from sapo_verifier.cid import BLOCK_LIMIT, cid, digest_of
 from sapo_verifier.errors import SapoError
 from sapo_verifier.ipfs.daemon.gateway_server import GatewayServer
@@ -24,14 +22,13 @@ from sapo_verifier.ipfs.daemon.repo import BlockRepo
 from sapo_verifier.ipfs.errors import BlockTooLarge, BlockUnavailable, RepoError
 
 _MULTIPART_OVERHEAD = 64 * 1024
-_MAX_ARGUMENTS = 1024
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(ms|s|m)")
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RpcServer:
-    """Handlers of /api/v0. `gateway_address` is told to those who ask for `id`."""
+    """Handlers of /api/v0: what a node needs of its daemon, and nothing more."""
 
     def __init__(self, repo: BlockRepo, peers: Peers, gateway: GatewayServer) -> None:
         self._repo = repo
@@ -39,26 +36,16 @@ class RpcServer:
         self._gateway = gateway
         # Threads of their own: slow peers must not keep the disk's threads from serving and storing.
         self._fetchers = ThreadPoolExecutor(8, thread_name_prefix="fetch")
-        self._started = time.time()
-        self.gateway_address = ""
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=BLOCK_LIMIT + _MULTIPART_OVERHEAD, middlewares=[self._guard])
         commands: dict[str, Handler] = {
-            "version": self._version,
-            "id": self._id,
             "block/put": self._block_put,
             "block/get": self._block_get,
-            "block/stat": self._block_stat,
-            "block/rm": self._block_rm,
-            "pin/add": self._pin_add,
-            "pin/ls": self._pin_ls,
             "pin/rm": self._pin_rm,
             "repo/stat": self._repo_stat,
             "repo/gc": self._repo_gc,
             "swarm/connect": self._swarm_connect,
-            "swarm/disconnect": self._swarm_disconnect,
-            "swarm/peers": self._swarm_peers,
         }
         for name, handler in commands.items():
             app.router.add_route("*", f"/api/v0/{name}", handler)
@@ -80,14 +67,6 @@ class RpcServer:
         except OSError as error:
             return _error(f"disk or network failed: {error}")
 
-    async def _version(self, request: web.Request) -> web.Response:
-        return _json({"Version": f"{__version__}-sapo", "Commit": "", "Repo": "1", "System": "", "Golang": ""})
-
-    async def _id(self, request: web.Request) -> web.Response:
-        addresses = [self.gateway_address] if self.gateway_address else []
-        agent = f"sapo/{__version__}"
-        return _json({"ID": "", "PublicKey": "", "Addresses": addresses, "AgentVersion": agent, "Protocols": []})
-
     async def _block_put(self, request: web.Request) -> web.Response:
         for option, allowed in (
             ("cid-codec", ("raw",)),
@@ -103,50 +82,14 @@ class RpcServer:
         return _json({"Key": cid(digest), "Size": len(data)})
 
     async def _block_get(self, request: web.Request) -> web.Response:
-        data = await self._find(request, _arguments(request, 1)[0])
+        data = await self._find(request, _digest(request))
         return web.Response(body=data, content_type="application/octet-stream")
 
-    async def _block_stat(self, request: web.Request) -> web.Response:
-        digest = _arguments(request, 1)[0]
-        return _json({"Key": cid(digest), "Size": len(await self._find(request, digest))})
-
-    async def _block_rm(self, request: web.Request) -> web.Response:
-        answers = []
-        for digest in _arguments(request):
-            answer = {"Hash": cid(digest), "Error": ""}
-            try:
-                if not await asyncio.to_thread(self._repo.delete, digest):
-                    answer["Error"] = f"ipld: could not find {cid(digest)}"
-            except RepoError as error:
-                answer["Error"] = str(error)
-            answers.append(answer)
-        return _json(*answers)
-
-    async def _pin_add(self, request: web.Request) -> web.Response:
-        digests = _arguments(request)
-        for digest in digests:
-            data = await self._find(request, digest)
-            # Stored again rather than looked for again: it may have been collected in between.
-            await asyncio.to_thread(self._repo.put, data, pin=True)
-        return _json({"Pins": [cid(d) for d in digests]})
-
-    async def _pin_ls(self, request: web.Request) -> web.Response:
-        pins = self._repo.pins()
-        asked = _arguments(request, least=0)
-        for digest in asked:
-            if digest not in pins:
-                raise RepoError(f"path '/ipfs/{cid(digest)}' is not pinned")
-        shown = asked or sorted(pins)
-        if request.query.get("type", "all") not in ("all", "recursive"):
-            shown = []
-        return _json({"Keys": {cid(d): {"Type": "recursive", "Name": ""} for d in shown}})
-
     async def _pin_rm(self, request: web.Request) -> web.Response:
-        digests = _arguments(request)
-        for digest in digests:
-            if not await asyncio.to_thread(self._repo.unpin, digest):
-                raise RepoError(f"{cid(digest)}: not pinned or pinned indirectly")
-        return _json({"Pins": [cid(d) for d in digests]})
+        digest = _digest(request)
+        if not await asyncio.to_thread(self._repo.unpin, digest):
+            raise RepoError(f"{cid(digest)}: not pinned or pinned indirectly")
+        return _json({"Pins": [cid(digest)]})
 
     async def _repo_stat(self, request: web.Request) -> web.Response:
         count, size = self._repo.totals()
@@ -157,11 +100,7 @@ class RpcServer:
                 "NumObjects": count,
                 "RepoPath": str(self._repo.path),
                 "Version": "sapo-repo@1",
-                "NumPins": len(self._repo.pins()),
-                "GatewayBlocksServed": self._gateway.blocks_served,
                 "GatewayBytesServed": self._gateway.bytes_served,
-                "PeerBytesFetched": self._peers.bytes_fetched,
-                "UptimeSeconds": int(time.time() - self._started),
             }
         )
 
@@ -169,7 +108,7 @@ class RpcServer:
         return _json(*[{"Key": {"/": cid(d)}} for d in await asyncio.to_thread(self._repo.collect)])
 
     async def _swarm_connect(self, request: web.Request) -> web.Response:
-        address = _text_arguments(request, 1)[0]
+        address = _argument(request)
         was_known = any(peer.multiaddr == address for peer in self._peers.known())
         endpoint = self._peers.add(address)
         try:
@@ -182,15 +121,6 @@ class RpcServer:
             raise BlockUnavailable(f"connect {address} failure: {error or 'no answer within 5 s'}") from error
         writer.close()
         return _json({"Strings": [f"connect {address} success"]})
-
-    async def _swarm_disconnect(self, request: web.Request) -> web.Response:
-        address = _text_arguments(request, 1)[0]
-        if not self._peers.remove(address):
-            raise RepoError(f"disconnect {address} failure: not connected")
-        return _json({"Strings": [f"disconnect {address} success"]})
-
-    async def _swarm_peers(self, request: web.Request) -> web.Response:
-        return _json({"Peers": [{"Addr": p.multiaddr, "Peer": ""} for p in self._peers.known()]})
 
     async def _in_fetcher(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._fetchers, function, *arguments)
@@ -234,16 +164,16 @@ async def _uploaded(request: web.Request) -> bytes:
     return bytes(body)
 
 
-def _text_arguments(request: web.Request, count: int | None = None, least: int = 1) -> list[str]:
+def _argument(request: web.Request) -> str:
     texts = request.query.getall("arg", [])
-    if len(texts) < least or len(texts) > (count or _MAX_ARGUMENTS):
-        raise RepoError(f"{request.path}: expected {count or f'at least {least}'} `arg`, got {len(texts)}")
-    return texts
+    if len(texts) != 1:
+        raise RepoError(f"{request.path}: expected 1 `arg`, got {len(texts)}")
+    return texts[0]
 
 
-def _arguments(request: web.Request, count: int | None = None, least: int = 1) -> list[bytes]:
-    """The digests of `arg`; `/ipfs/<cid>` is the same as `<cid>`."""
-    return [digest_of(text.removeprefix("/ipfs/")) for text in _text_arguments(request, count, least)]
+def _digest(request: web.Request) -> bytes:
+    """The digest of `arg`; `/ipfs/<cid>` is the same as `<cid>`."""
+    return digest_of(_argument(request).removeprefix("/ipfs/"))
 
 
 def _flag(request: web.Request, name: str) -> bool:

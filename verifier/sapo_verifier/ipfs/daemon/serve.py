@@ -79,13 +79,13 @@ async def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
     import signal
 
+    from sapo_verifier import net
     from sapo_verifier.ipfs.daemon.gateway_server import GatewayServer
     from sapo_verifier.ipfs.daemon.listener import Limits, Listener
     from sapo_verifier.ipfs.daemon.peers import Peers
     from sapo_verifier.ipfs.daemon.repo import BlockRepo
     from sapo_verifier.ipfs.daemon.rpc_server import RpcServer
     from sapo_verifier.ipfs.errors import RepoError
-    from sapo_verifier.ipfs.gateway import abort_all
 
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -112,7 +112,6 @@ async def _serve(arguments: argparse.Namespace) -> int:
                 raise RepoError(
                     f"cannot listen on {host}:{port} ({error.strerror or error}); is it in use? Give another --{option}"
                 ) from error
-        rpc.gateway_address = _multiaddr(arguments.gateway[0], ports[1])
         if not ipaddress.ip_address(arguments.api[0]).is_loopback:
             print("sapo ipfs: warning: the RPC has no password; keep strangers away from --api", file=sys.stderr)
         api_url, gateway_url = _url(arguments.api[0], ports[0]), _url(arguments.gateway[0], ports[1])
@@ -123,7 +122,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
     finally:
         peers.close()
         rpc.close()
-        abort_all()
+        net.abort_all()
         for listener in listeners:
             await listener.stop()
         repo.close()
@@ -144,10 +143,6 @@ def _watch_stdin(closed: Callable[[], object]) -> None:
 
 def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _multiaddr(host: str, port: int) -> str:
-    return f"/ip{ipaddress.ip_address(host).version}/{host}/tcp/{port}/http"
 
 
 if __name__ == "__main__":
