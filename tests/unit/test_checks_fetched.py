@@ -130,7 +130,7 @@ class Failing:
     """A worker whose subprocess cannot be had."""
 
     def entry(self, *_):
-        raise TaskError("the task worker ended with code -9")
+        raise TaskError("the task worker ended with exit status -9")
 
     scores = entry
 
