@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from sapo_client.batches.pool import Pool
 from sapo_client.duties.debts import debts_of, would_pass
 from sapo_client.duties.penalties import wrong_verdicts
-from sapo_client.transactions.fees import cost_of
 from sapo_client.transactions.outbox import Outbox
+from sapo_client.transactions.questions import cost_of
 from sapo_client.transactions.turns import Turns
 from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call

@@ -15,22 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
-from sapo_client.transactions.fees import (
-    GWEI,
-    Fees,
-    base_fee,
-    beacon_now,
-    estimate_gas,
-    succeeded,
-    taker_of_nonce,
-    why_failed,
-)
+from sapo_client.transactions.questions import beacon_now, succeeded, taker_of_nonce, why_failed
 from sapo_client.transactions.store import Attempt, Entry, OutboxError, OutboxStore
 from sapo_client.transactions.wire import Wire
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins, explain
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.chain.signing import GWEI, Fees, base_fee, estimate_gas
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
