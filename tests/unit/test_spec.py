@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from sapo_verifier import canonical
-from sapo_verifier.cid import block_digest
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.spec import Spec, TaskRule, task_config
 from vectors import VECTORS
@@ -91,7 +91,7 @@ def test_a_group_block_at_its_worst_fits():
         slot=spec.max_slots - 1, attempt=63, dataset="fraction_simplification", seed=2**32 - 1,
         prompt="\0" * 33, completions=[text] * spec.group_size, records=bytes(32),
     )  # fmt: skip
-    assert (1 << 20) - 8192 < len(made.encode()) <= 1 << 20
+    assert BLOCK_LIMIT - 8192 < len(made.encode()) <= BLOCK_LIMIT
 
 
 def test_the_digest_is_of_the_canonical_bytes_and_of_every_field():

@@ -5,9 +5,9 @@ import pytest
 from sapo_client.duties.penalties import has_wrong_verdicts
 from sapo_client.duties.voting import report
 from sapo_verifier.audit import CheckResult
-from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.chain.audits import BatchOutcome, BatchState, Votes
 from sapo_verifier.checks import CHECKS, Verdict, verdict
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.objects import MAX_FINDINGS, MAX_REASON, VerdictReport
 
@@ -69,7 +69,7 @@ def test_the_longest_report_is_a_block(character):
     worst = [CheckResult("x" * 32, "unknown", character * 5000, 2**53 - 1, 2**53 - 1, 2**53 - 1)] * 11
     findings = {2**52 + index: [*worst, CheckResult("policy", "fail", "the last one counts")] for index in range(128)}
     block = report(2**53 - 1, 2, VOTER, dict.fromkeys(findings, 2), findings)
-    assert len(block) <= MAX_BLOCK_BYTES
+    assert len(block) <= BLOCK_LIMIT
     batches = VerdictReport.parse(block).batches
     assert all(len(batch.findings) == MAX_FINDINGS for batch in batches)
     assert {batch.findings[-1].reason for batch in batches} == {"the last one counts"}

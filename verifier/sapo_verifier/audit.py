@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from sapo_verifier.bases import Tokenizer
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError, SapoError
 from sapo_verifier.ipfs import BlockUnavailable
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, split_records
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 Status = Literal["pass", "fail", "void", "unknown"]
 Found = bytes | SapoError  # a block, or why it could not be had
-BLOCK_LIMIT = 1 << 20
 WEIGHT_BLOCKS_AT_A_TIME = 64
 
 

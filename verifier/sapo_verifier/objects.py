@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from sapo_verifier import canonical
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.protocol import RECORD_BYTES
 
@@ -122,7 +123,7 @@ class PolicyManifest(Document):
             raise ValueError("the field lora goes with kind lora, and only with it")
         if (self.kind == "base") != (self.size == 0):
             raise ValueError("a base has size 0, everything else has weights")
-        if len(self.blocks) != -(-self.size // canonical.MAX_BLOCK_BYTES):
+        if len(self.blocks) != -(-self.size // BLOCK_LIMIT):
             raise ValueError(f"{self.size} bytes are not {len(self.blocks)} chunks of 1 MiB")
         return self
 

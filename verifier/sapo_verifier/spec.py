@@ -5,12 +5,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from sapo_verifier.cid import block_digest
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.objects import Digest, Document, Positive
 from sapo_verifier.protocol import MAX_COMPLETIONS, RECORD_BYTES
 from sapo_verifier.tasks import TaskError, check_rule
 
-BLOCK_BYTES = 1 << 20
 COMPACT = "compact"
 COMPACT_MAX_BYTES = 32  # a compact prompt is never longer; see tasks/compact.py
 INSTRUCTION_BYTES = 256  # no instruction text is longer; see tasks/dealing.py
@@ -117,8 +116,8 @@ class Spec(Document):
     def _everything_fits(self) -> Self:
         if (count := self.max_slots * self.group_size) > MAX_COMPLETIONS:
             raise ValueError(f"max_slots · group_size is {count}, more than a claim word's {MAX_COMPLETIONS}")
-        if (size := self.group_size * (4 + RECORD_BYTES * self.max_new_tokens)) > BLOCK_BYTES:
-            raise ValueError(f"a records block could take {size} bytes, more than {BLOCK_BYTES}")
+        if (size := self.group_size * (4 + RECORD_BYTES * self.max_new_tokens)) > BLOCK_LIMIT:
+            raise ValueError(f"a records block could take {size} bytes, more than {BLOCK_LIMIT}")
         for rule in self.tasks:
             _may_pay(rule)
         if len({rule.name for rule in self.tasks}) != len(self.tasks):
@@ -138,8 +137,8 @@ class Spec(Document):
             )
         completion = self.max_new_tokens * base.max_token_bytes
         worst = self.group_size * completion + JSON_BYTES_PER_BYTE * prompt + GROUP_OVERHEAD_BYTES
-        if worst > BLOCK_BYTES:
-            raise ValueError(f"base {base.id}: a group block could take {worst} bytes, more than {BLOCK_BYTES}")
+        if worst > BLOCK_LIMIT:
+            raise ValueError(f"base {base.id}: a group block could take {worst} bytes, more than {BLOCK_LIMIT}")
 
     def digest(self) -> bytes:
         """sha2-256 of the canonical bytes: the spec's address, and what the contract holds."""

@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sapo_client.batches.auditing import Auditor
-from sapo_verifier.audit import BLOCK_LIMIT, records_limit
+from sapo_verifier.audit import records_limit
 from sapo_verifier.chain.reader import BatchInfo
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.ipfs import BlockError, EndpointError, GatewayReader, parse_endpoint
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest
