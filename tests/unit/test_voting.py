@@ -9,7 +9,7 @@ from sapo_verifier.chain.audits import BatchOutcome, BatchState, Votes
 from sapo_verifier.checks import CHECKS, Verdict, verdict
 from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
-from sapo_verifier.objects import MAX_FINDINGS, MAX_REASON, VerdictReport
+from sapo_verifier.objects import MAX_FINDING_REASON, MAX_FINDINGS, VerdictReport
 
 VOTER = "0x" + "ab" * 20
 
@@ -73,7 +73,7 @@ def test_the_longest_report_is_a_block(character):
     batches = VerdictReport.parse(block).batches
     assert all(len(batch.findings) == MAX_FINDINGS for batch in batches)
     assert {batch.findings[-1].reason for batch in batches} == {"the last one counts"}
-    assert {len(batch.findings[0].reason) for batch in batches} == {MAX_REASON}
+    assert {len(batch.findings[0].reason) for batch in batches} == {MAX_FINDING_REASON}
 
 
 def test_reports_out_of_order_are_refused():

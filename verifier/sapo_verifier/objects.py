@@ -25,7 +25,7 @@ _RECORD = struct.Struct(">IQQ")
 _COUNT = struct.Struct(">I")
 MAX_UINT64 = 2**64 - 1
 MAX_FINDINGS = 6  # of a batch in a report
-MAX_REASON = 300  # characters of one of them: so 128 batches stay below a block
+MAX_FINDING_REASON = 300  # characters of one of them: so 128 batches stay below a block
 
 
 def parse_digest(value: object) -> bytes:
@@ -135,7 +135,7 @@ class Finding(BaseModel):
 
     check: Annotated[str, Field(min_length=1, max_length=32)]
     status: Literal["fail", "void", "unknown"]
-    reason: Annotated[str, Field(max_length=MAX_REASON)]
+    reason: Annotated[str, Field(max_length=MAX_FINDING_REASON)]
     slot: Count | None = None
     k: Count | None = None
     t: Count | None = None

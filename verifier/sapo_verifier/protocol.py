@@ -177,6 +177,11 @@ def leaf(i: int, n: int, records_root: bytes) -> bytes:
     return H("leaf", i, n, records_root)
 
 
+def batch_leaves(completions: Sequence[bytes]) -> list[bytes]:
+    """The leaves of a batch: each completion's packed records, in the order slot · G + k."""
+    return [leaf(i, len(packed) // RECORD_BYTES, records_root(packed)) for i, packed in enumerate(completions)]
+
+
 # --- what contracts keep ---------------------------------------------------------------------------------------------
 
 

@@ -5,13 +5,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from sapo_verifier.catalogue import check_rule
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
+from sapo_verifier.errors import TaskError
 from sapo_verifier.objects import Digest, Document, Positive
 from sapo_verifier.protocol import MAX_COMPLETIONS, RECORD_BYTES
-from sapo_verifier.tasks import TaskError, check_rule
 
-COMPACT = "compact"
-COMPACT_MAX_BYTES = 32  # a compact prompt is never longer; see tasks/compact.py
+COMPACT = "compact"  # a base's template, for tiny models: see tasks/compact.py
+COMPACT_MAX_BYTES = 32  # a compact prompt is never longer
 INSTRUCTION_BYTES = 256  # no instruction text is longer; see tasks/dealing.py
 JSON_BYTES_PER_BYTE = 6  # the worst that JSON makes of one byte of text is "\\u0000"
 GROUP_OVERHEAD_BYTES = 4096  # a group block's other fields, and the quotes and commas between its texts
@@ -165,16 +166,3 @@ def _may_pay(rule: TaskRule) -> None:
         check_rule(rule.name, rule.config)
     except TaskError as error:
         raise ValueError(str(error)) from error
-
-
-def task_config(rule: TaskRule) -> dict[str, Any]:
-    """The configuration as the dataset takes it: {"decimal": "0.5"} becomes 0.5."""
-    return {key: _plain(value) for key, value in rule.config.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"decimal"}:
-        return float(value["decimal"])
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -25,7 +25,7 @@ from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import BatchInfo, ChainReader, NodeInfo, NodeState
 from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.cid import block_digest
-from sapo_verifier.objects import MAX_FINDINGS, MAX_REASON, BatchVerdict, Finding, VerdictReport
+from sapo_verifier.objects import MAX_FINDING_REASON, MAX_FINDINGS, BatchVerdict, Finding, VerdictReport
 from sapo_verifier.schedule import COMMIT_AFTER, DISPUTE_AFTER, FINAL_AFTER, MOST_CLAIMS, REVEAL_AFTER
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def _finding(outcome: CheckResult) -> Finding:
     return Finding(
         check=outcome.check,
         status=outcome.status,
-        reason=outcome.reason[:MAX_REASON],
+        reason=outcome.reason[:MAX_FINDING_REASON],
         slot=outcome.slot,
         k=outcome.k,
         t=outcome.t,

@@ -4,22 +4,18 @@ It runs with PYTHONHASHSEED=0 and a minimal environment and speaks JSON lines ov
 The limit on a request is kept here: a child that is late is killed, and the next request starts another one.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from sapo_verifier.catalogue import check_rule
 from sapo_verifier.child_process import ChildLostError, ChildProcess
-from sapo_verifier.errors import SapoError
-from sapo_verifier.tasks.catalogue import check_rule
-from sapo_verifier.tasks.task import GeneratorError, TaskError
-
-if TYPE_CHECKING:
-    from sapo_verifier.spec import Spec
+from sapo_verifier.errors import SapoError, TaskError
+from sapo_verifier.spec import Spec
+from sapo_verifier.tasks.task import GeneratorError
 
 START_SECONDS = 120.0  # importing the library takes 1 s; a busy machine gets all the time it may need
 CLOSE_SECONDS = 2.0
