@@ -10,7 +10,7 @@ from sapo_client.batches.committed import committed_weights
 from sapo_client.policy.checkpoint import latest_checkpoint, save_checkpoint
 from sapo_client.policy.lora import LoraOptions
 from sapo_client.policy.memory import MemoryOptions
-from sapo_client.policy.policy import Policy, PolicyError, PolicyOptions, save_policy
+from sapo_client.policy.policy import Policy, PolicyError, PolicyOptions
 from sapo_client.training.loss import token_log_probs
 from sapo_client.training.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
 from sapo_devnet.testkit.tiny_policy import tiny_folder, tiny_rule
@@ -154,11 +154,6 @@ def test_peft_reads_the_file_and_merges_to_the_same_bits(folder: Path, trained: 
     found = set_peft_model_state_dict(model, safetensors.torch.load(trained.weight_bytes()))
     assert not found.unexpected_keys
     assert same(tensors_of(model.merge_and_unload()), trained.weights())
-
-
-def test_a_saved_policy_is_a_plain_model_with_the_adapters_in_it(trained: Policy, tmp_path: Path) -> None:
-    save_policy(trained, tmp_path / "saved")
-    assert same(tensors_of(load_base(tmp_path / "saved", tiny_rule())), trained.weights())
 
 
 def test_adapters_beyond_the_spec_are_refused_in_words(folder: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from sapo_client.pocket import EOS_ID, VOCAB
-from sapo_client.policy.policy import Policy, PolicyError, save_policy
+from sapo_client.policy.policy import Policy, PolicyError
 from sapo_client.policy.tokenization import Encoder
 from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, TAMPERINGS, tampered, tiny_folder, tiny_policy, tiny_rule
 from sapo_verifier.bases import Tokenizer as BaseTokenizer
@@ -86,13 +86,6 @@ def test_wrong_weights_are_refused_and_change_nothing(policy: Policy, how: str) 
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_saved_policy_loads_as_a_plain_model(policy: Policy, tmp_path: Path) -> None:
-    changed(policy)
-    save_policy(policy, tmp_path / "saved")
-    again = Policy.load(tmp_path / "saved", policy.base)
-    assert again.weight_bytes() == policy.weight_bytes()
 
 
 def test_a_folder_without_a_model_is_refused_in_words(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from sapo_verifier.protocol import RECORD_BYTES
 
 _RECORD = struct.Struct(">IQQ")
 _COUNT = struct.Struct(">I")
-MAX_UINT64 = 2**64 - 1
 MAX_FINDINGS = 6  # of a batch in a report
 MAX_FINDING_REASON = 300  # characters of one of them: so 128 batches stay below a block
 

@@ -14,7 +14,6 @@ TAG_PREFIX = f"sapo/{VERSION}/"
 RECORD_BYTES = 20
 RECORDS_PER_CHUNK = 32
 MAX_COMPLETIONS = 256  # bits in a claim word
-STREAM_BITS = 64
 ZERO = bytes(32)
 
 Word = int | bytes | str

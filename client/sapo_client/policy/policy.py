@@ -175,13 +175,3 @@ class Policy:
         else:
             load_weights(self._model, data)
         self.untouched = False
-
-
-def save_policy(policy: Policy, folder: Path) -> None:
-    """A Hugging Face folder that other programs load: the base's files with these weights."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for source in policy.folder.iterdir():
-        if source.suffix in {".json", ".txt", ".jinja", ".model"} and not source.name.endswith(".index.json"):
-            (folder / source.name).write_bytes(source.read_bytes())
-    tensors = {name: tensor.cpu().contiguous() for name, tensor in policy.weights().items()}
-    (folder / "model.safetensors").write_bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))

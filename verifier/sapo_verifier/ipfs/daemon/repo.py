@@ -85,15 +85,6 @@ class BlockRepo:
             self._set_aside(digest)
         return None
 
-    def has(self, digest: bytes) -> bool:
-        """Whether the block is here and whole."""
-        return self.get(digest) is not None
-
-    def size(self, digest: bytes) -> int | None:
-        """The block's size in bytes, or None if it is missing."""
-        data = self.get(digest)
-        return None if data is None else len(data)
-
     def delete(self, digest: bytes) -> bool:
         """Removes a block that is not pinned. Returns whether there was one. Raises RepoError if it is pinned."""
         with self._lock:
@@ -106,21 +97,6 @@ class BlockRepo:
             file.unlink()
             self._count -= 1
             self._bytes -= size
-            return True
-
-    def digests(self) -> Iterator[bytes]:
-        """The digests of all blocks, by what the folder names say."""
-        yield from _digests(self.path / "blocks")
-
-    def pin(self, digest: bytes) -> bool:
-        """Pins a block that is here. Returns False if it is missing."""
-        with self._lock:
-            if self.get(digest) is None:
-                return False
-            if digest not in self._pins:
-                self._pin_file(digest).touch()
-                sync_folder(self._pin_file(digest).parent)
-                self._pins.add(digest)
             return True
 
     def unpin(self, digest: bytes) -> bool:
@@ -140,7 +116,7 @@ class BlockRepo:
     def collect(self) -> list[bytes]:
         """Deletes every block without a pin; returns their digests."""
         removed = []
-        for digest in list(self.digests()):
+        for digest in list(_digests(self.path / "blocks")):
             with self._lock:
                 if digest not in self._pins and self.delete(digest):
                     removed.append(digest)
