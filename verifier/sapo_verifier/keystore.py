@@ -67,7 +67,7 @@ def load(path: Path, password: str) -> "LocalAccount":
     return account
 
 
-def read_password(path: Path | None, *, prompt: str = "Password of the keystore: ") -> str:
+def read_password(path: Path | None) -> str:
     """The password: the first line of a file, or typed, but only where somebody sits at a terminal.
 
     Raises KeystoreError if the file can be read by others, is empty or missing, or if there is nobody to ask.
@@ -75,7 +75,7 @@ def read_password(path: Path | None, *, prompt: str = "Password of the keystore:
     if path is None:
         if not sys.stdin.isatty():
             raise KeystoreError("no password: name a file with --password-file (there is no terminal to ask at)")
-        return getpass.getpass(prompt)
+        return getpass.getpass("Password of the keystore: ")
     data = _read_private(path, "password file", "write the password into it, or name another file")
     try:
         lines = data.decode().splitlines()
