@@ -10,9 +10,8 @@ from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel
 from sapo_verifier.bases import Bases
-from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import batch_root, check_batch
-from sapo_verifier.cid import block_digest
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.networks import pocket_spec
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, Record, decode_records, encode_records
@@ -101,7 +100,7 @@ class Made:
 
 def declared(data: bytes, **changes: object) -> tuple[bytes, dict[bytes, Found]]:
     """The digest and the blocks of a policy manifest for these weights; its fields can be changed."""
-    chunks = [data[at : at + MAX_BLOCK_BYTES] for at in range(0, len(data), MAX_BLOCK_BYTES)]
+    chunks = [data[at : at + BLOCK_LIMIT] for at in range(0, len(data), BLOCK_LIMIT)]
     fields = {"base": "pocket", "kind": "full", "size": len(data), "blocks": [block_digest(c) for c in chunks]}
     manifest = PolicyManifest.model_validate(fields | changes).encode()
     return block_digest(manifest), {block_digest(block): block for block in [manifest, *chunks]}

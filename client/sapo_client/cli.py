@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sapo_client.commands import bench
-from sapo_client.state.disk import disk_failure
+from sapo_client.state.sqlite import disk_failure
 from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
 from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError

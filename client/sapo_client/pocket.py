@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sapo_verifier.tasks.catalogue import POCKET_TASKS
+from sapo_verifier.catalogue import POCKET_TASKS, plain_config
+from sapo_verifier.errors import TaskError
 from sapo_verifier.tasks.compact import COMPACT_ALPHABET, compact_answer, compact_prompt
-from sapo_verifier.tasks.task import Task, TaskError
+from sapo_verifier.tasks.task import Task
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -139,12 +140,11 @@ def make_items(seed: int, size: int = POOL) -> list[list[Item]]:
     """Items per pocket task, from the same generators as dealt tasks, with seeds of their own."""
     import reasoning_gym
 
-    from sapo_verifier.spec import TaskRule, task_config
-
     pools = []
-    for position, rule in enumerate(TaskRule(**fields) for fields in POCKET_TASKS):
-        dataset = reasoning_gym.create_dataset(rule.name, seed=seed * 100 + position, size=size, **task_config(rule))
-        pools.append([item for entry in dataset if (item := _item(rule.name, entry)) is not None])
+    for position, rule in enumerate(POCKET_TASKS):
+        name, config = rule["name"], plain_config(rule["config"])
+        dataset = reasoning_gym.create_dataset(name, seed=seed * 100 + position, size=size, **config)
+        pools.append([item for entry in dataset if (item := _item(name, entry)) is not None])
     return pools
 
 

@@ -10,7 +10,7 @@ from sapo_devnet.built import build_once
 
 SOURCES = (
     "client/sapo_client/pocket.py",
-    "verifier/sapo_verifier/tasks/catalogue.py",
+    "verifier/sapo_verifier/catalogue.py",
     "verifier/sapo_verifier/tasks/compact.py",
 )
 

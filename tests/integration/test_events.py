@@ -155,9 +155,8 @@ def test_a_cursor_goes_on_where_it_stopped(network: Network) -> None:
     assert follower.cursor.block == network.chain.w3.eth.block_number
     assert follower.follow() == []
     register(network, 2, "second")
-    restored = Cursor.from_json(json.loads(json.dumps(follower.cursor.to_json())))
-    assert restored == follower.cursor
-    assert [event.args["endpoint"] for page in pages(network.reader(), restored) for event in page.events] == ["second"]
+    later = pages(network.reader(), follower.cursor)
+    assert [event.args["endpoint"] for page in later for event in page.events] == ["second"]
 
 
 @pytest.mark.parametrize("depth", [1, 3, 12])

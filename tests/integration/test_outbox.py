@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outboxes import ENDPOINT, REGISTER, Open, nonce, register
+from sapo_client.state.sqlite import DatabaseBrokenError
 from sapo_client.transactions.store import OutboxError
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.testkit.networks import BOND, Network
@@ -85,7 +86,7 @@ def test_an_outbox_of_another_account_is_refused(open_outbox: Open) -> None:
 
 def test_what_is_no_outbox_is_refused(open_outbox: Open, tmp_path: Path) -> None:
     (tmp_path / "broken.sqlite").write_bytes(b"not a database, but long enough to look like one" * 100)
-    with pytest.raises(OutboxError, match="cannot be read"):
+    with pytest.raises(DatabaseBrokenError, match=r"the outbox .* cannot be read .*found again by their effects"):
         open_outbox("broken.sqlite")
 
 

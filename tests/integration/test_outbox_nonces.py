@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 
 from outboxes import ENDPOINT, REGISTER, Open, nonce, outside, register
-from sapo_client.transactions.fees import GWEI
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.signing import GWEI
 
 
 def test_another_transaction_of_the_key_is_survived_in_words(network: Network, open_outbox: Open) -> None:

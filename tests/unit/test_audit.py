@@ -7,8 +7,9 @@ import pytest
 
 from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, SPEC, assert_stopped, loose_json
 from sapo_verifier import checks
-from sapo_verifier.audit import BLOCK_LIMIT, Audit, fetch_batch, records_limit
+from sapo_verifier.audit import Audit, fetch_batch, records_limit
 from sapo_verifier.checks import check_batch
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable

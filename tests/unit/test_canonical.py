@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapo_verifier import canonical
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 
 integers = st.integers(-(2**53) + 1, 2**53 - 1)
@@ -50,7 +51,7 @@ def test_what_is_written_reads_back(document):
         (b"1" * 5000, "not protocol JSON"),
         (b"[" * 9 + b"]" * 9, "levels deep"),
         (b"[" * 500_000, "levels deep"),
-        (b'"' + b"a" * (1 << 20) + b'"', "1048576"),
+        (b'"' + b"a" * BLOCK_LIMIT + b'"', "1048576"),
     ],
 )
 def test_refuses(data, words):

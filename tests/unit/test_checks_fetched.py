@@ -10,6 +10,7 @@ from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, assert_stopped
 from sapo_verifier import checks
 from sapo_verifier.bases import BaseMissingError, Tokenizer
 from sapo_verifier.checks import CHECKS, check_batch
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.ipfs import BlockCorrupt, BlockTooLarge, BlockUnavailable, StoreFailed
 from sapo_verifier.tasks import TaskError, TaskWorker
 
@@ -78,7 +79,7 @@ def test_a_block_beyond_its_limit_is_void(draft, worker, tokenizer, name):
     digest = sealed.names[name]
     sealed.blocks[digest] = BlockTooLarge("has 2000000 bytes")
     assert_stopped(sealed.audit(worker, tokenizer), "size", "void", words="2000000")
-    sealed.blocks[digest] = bytes((1 << 20) + 1)
+    sealed.blocks[digest] = bytes(BLOCK_LIMIT + 1)
     assert_stopped(sealed.audit(worker, tokenizer), "size", "void", words="1048577")
 
 
@@ -130,7 +131,7 @@ class Failing:
     """A worker whose subprocess cannot be had."""
 
     def entry(self, *_):
-        raise TaskError("the task worker ended with code -9")
+        raise TaskError("the task worker ended with exit status -9")
 
     scores = entry
 

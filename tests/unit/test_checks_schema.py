@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from sapo_devnet.testkit.formula import GROUP, LIMIT, assert_stopped, loose_json
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.objects import Record, encode_records
 
 RECORD = Record(5, 0, 2**64 - 1)
@@ -158,7 +159,7 @@ LORA = {"rank": 2, "alpha": 4, "targets": ["q_proj"]}
 POLICY_FIELDS = [
     {"kind": "half"}, {"size": 1}, {"size": -1}, {"size": 1.5}, {"blocks": ["0x" + "00" * 32]}, {"blocks": None},
     {"kind": "full"}, {"kind": "full", "size": 1}, {"kind": "full", "size": 1, "blocks": ["0x" + "00" * 32] * 2},
-    {"kind": "full", "size": (1 << 20) + 1, "blocks": ["0x" + "00" * 32]}, {"kind": "lora"}, {"lora": LORA},
+    {"kind": "full", "size": BLOCK_LIMIT + 1, "blocks": ["0x" + "00" * 32]}, {"kind": "lora"}, {"lora": LORA},
     {"kind": "lora", "size": 1, "blocks": ["0x" + "00" * 32], "lora": LORA | {"rank": 0}},
     {"kind": "lora", "size": 1, "blocks": ["0x" + "00" * 32], "lora": LORA | {"targets": []}},
     {"kind": "lora", "size": 1, "blocks": ["0x" + "00" * 32], "lora": LORA | {"code": "x"}},

@@ -29,7 +29,7 @@ class Daemon:
 
 
 def revealed(voter: str, digest: bytes, block: int) -> ChainEvent:
-    return ChainEvent("VerdictsRevealed", "audits", {"voter": voter, "report": digest}, block, bytes(32), bytes(32), 0)
+    return ChainEvent("VerdictsRevealed", "audits", {"voter": voter, "report": digest}, block, bytes(32), 0)
 
 
 def test_reports_are_read_once_and_before_nodes_let_go_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

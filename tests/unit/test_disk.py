@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sapo_client import cli
-from sapo_client.state.disk import disk_failure
+from sapo_client.state.sqlite import disk_failure
 
 
 def test_sqlite_says_that_its_disk_is_full(tmp_path: Path) -> None:

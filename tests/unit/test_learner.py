@@ -45,7 +45,7 @@ def fail_after_the_rename(made: Learner, policy: Policy, patch: pytest.MonkeyPat
         if folder == made._checkpoints:
             raise OSError("no sync")
 
-    patch.setattr("sapo_client.policy.checkpoint._sync", sync)
+    patch.setattr("sapo_client.policy.checkpoint.sync_folder", sync)
     return CheckpointError
 
 
@@ -114,7 +114,7 @@ def test_a_training_that_failed_and_is_tried_again_is_applied_once(
 
 def test_a_failed_save_leaves_nothing_that_keeps_the_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, _ = learner(tmp_path, "full")
-    monkeypatch.setattr("sapo_client.policy.checkpoint._sync", lambda _: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("sapo_client.policy.checkpoint.sync_folder", lambda _: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(CheckpointError, match="full"):
         made.train(0, [group(None)], [])
     assert list(made._checkpoints.iterdir()) == []

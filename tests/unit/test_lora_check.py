@@ -12,9 +12,8 @@ from safetensors.torch import save
 from policy_batches import Made, World, declared, first_place, made_by, world
 from sapo_client.policy.lora import LoraOptions
 from sapo_client.policy.policy import Policy, PolicyOptions
-from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import check_batch
-from sapo_verifier.cid import block_digest
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.intervals import REJECT_TOLERANCE
 from sapo_verifier.model.policy_check import PolicyModels
@@ -309,7 +308,7 @@ def test_a_size_beyond_the_base_s_fails_before_a_byte_of_it_is_wanted(
     shared: World, policy: Policy, models: PolicyModels
 ) -> None:
     most = shared.spec.bases[0].max_adapter_bytes
-    chunks = [block_digest(bytes([i])) for i in range(most // MAX_BLOCK_BYTES + 1)]
+    chunks = [block_digest(bytes([i])) for i in range(most // BLOCK_LIMIT + 1)]
     made = made_by(shared, policy, slots=1, says=declared(b"", kind="lora", lora=LORA, size=most + 1, blocks=chunks))
     assert made.audit(models).weight_blocks() == []
     *_, last = check_batch(made.audit(models))

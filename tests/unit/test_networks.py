@@ -18,6 +18,7 @@ from sapo_client.policy.policy import Policy
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.policies import DevnetPolicy, devnet_spec
 from sapo_verifier.bases import Tokenizer
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import SapoError
 from sapo_verifier.networks import (
     EXAMPLES,
@@ -31,7 +32,7 @@ from sapo_verifier.networks import (
     smollm2_base,
 )
 from sapo_verifier.objects import RECORD_BYTES
-from sapo_verifier.spec import BLOCK_BYTES, Spec
+from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import NOT_PAYABLE, PAPER_DATASETS, TaskWorker, deal, extract, render
 
 
@@ -53,7 +54,7 @@ def test_larger_models_get_what_may_pay_of_the_paper_s_tasks(chat: Path) -> None
     assert Spec.parse(spec.encode()) == spec
     assert {rule.name for rule in spec.tasks} == set(PAPER_DATASETS) - NOT_PAYABLE.keys()
     assert (spec.answer, spec.group_size, spec.max_new_tokens) == ("tag", 8, 256)
-    assert spec.group_size * (4 + RECORD_BYTES * spec.max_new_tokens) < BLOCK_BYTES
+    assert spec.group_size * (4 + RECORD_BYTES * spec.max_new_tokens) < BLOCK_LIMIT
     with pytest.raises(ValueError, match="do not fit its context"):
         models_spec([chat_base(chat, "chat").model_copy(update={"context": 1024})])
 

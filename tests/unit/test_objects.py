@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapo_verifier import canonical, cid
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.objects import (
     BatchManifest,
@@ -197,13 +198,19 @@ def test_256_groups_are_not_too_many():
 def test_a_block_over_one_mebibyte_is_refused():
     document = EXAMPLES[0]["json"]
     made = GroupBlock.parse(canonical.encode(document))
-    room = (1 << 20) - len(made.encode())
-    assert len(made.model_copy(update={"prompt": made.prompt + "x" * room}).encode()) == 1 << 20
+    room = BLOCK_LIMIT - len(made.encode())
+    assert len(made.model_copy(update={"prompt": made.prompt + "x" * room}).encode()) == BLOCK_LIMIT
     with pytest.raises(ObjectError, match="1048576"):
         made.model_copy(update={"prompt": made.prompt + "x" * (room + 1)}).encode()
 
 
-POLICY = {"v": 1, "base": "tiny", "kind": "full", "size": (1 << 20) + 1, "blocks": ["0x" + "00" * 32, "0x" + "11" * 32]}
+POLICY = {
+    "v": 1,
+    "base": "tiny",
+    "kind": "full",
+    "size": BLOCK_LIMIT + 1,
+    "blocks": ["0x" + "00" * 32, "0x" + "11" * 32],
+}
 LORA = {"rank": 1, "alpha": 2, "targets": ["q_proj"]}
 
 
@@ -215,8 +222,8 @@ LORA = {"rank": 1, "alpha": 2, "targets": ["q_proj"]}
         {"kind": "base"},
         {"kind": "base", "size": 0},
         {"size": 0, "blocks": []},
-        {"size": 1 << 20},
-        {"size": (2 << 20) + 1},
+        {"size": BLOCK_LIMIT},
+        {"size": 2 * BLOCK_LIMIT + 1},
         {"kind": "lora", "lora": LORA | {"rank": 0}},
         {"kind": "lora", "lora": LORA | {"alpha": 0}},
         {"kind": "lora", "lora": LORA | {"targets": []}},

@@ -13,8 +13,7 @@ from sapo_client.policy.policy import Policy, PolicyError, save_policy
 from sapo_client.policy.tokenization import Encoder
 from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, TAMPERINGS, tampered, tiny_folder, tiny_policy, tiny_rule
 from sapo_verifier.bases import Tokenizer as BaseTokenizer
-from sapo_verifier.canonical import MAX_BLOCK_BYTES
-from sapo_verifier.cid import block_digest
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.base import BaseLoadError
 from sapo_verifier.model.forward import check_head
@@ -64,7 +63,7 @@ def test_what_one_publishes_another_becomes(tmp_path: Path, tied: bool) -> None:
 def test_large_weights_are_cut_into_blocks(tmp_path: Path) -> None:
     policy = changed(tiny_policy(tmp_path, rows=9000))
     published = policy.publish()
-    assert [len(block) for block in published.blocks[:-1]] == [MAX_BLOCK_BYTES] * (len(published.blocks) - 1)
+    assert [len(block) for block in published.blocks[:-1]] == [BLOCK_LIMIT] * (len(published.blocks) - 1)
     assert len(published.blocks) == 3
     assert b"".join(published.blocks) == policy.weight_bytes()
 

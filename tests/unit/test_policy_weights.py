@@ -20,9 +20,8 @@ from sapo_client.pocket import EOS_ID
 from sapo_client.policy.policy import Policy
 from sapo_devnet.testkit.tiny_policy import TAMPERINGS, tampered
 from sapo_verifier.audit import Found, fetch_batch
-from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.checks import check_batch
-from sapo_verifier.cid import block_digest
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
 from sapo_verifier.model.policy_check import PolicyModels
 from sapo_verifier.objects import Record
@@ -113,7 +112,7 @@ def test_blocks_that_hold_less_than_the_manifest_says_fail(shared: World, policy
         (BlockUnavailable("nobody has it"), "void", "nobody has it"),
         (None, "void", "never fetched"),
         (BlockTooLarge("two mebibytes"), "void", "two mebibytes"),
-        (bytes(MAX_BLOCK_BYTES), "void", "more than"),
+        (bytes(BLOCK_LIMIT), "void", "more than"),
         (b"other", "void", "another digest"),
         (StoreFailed("the daemon does not answer"), "unknown", "daemon"),
     ],
@@ -133,7 +132,7 @@ def test_a_block_of_the_weights_that_is_not_at_hand(
 
 def test_more_than_the_spec_allows_is_never_looked_at(shared: World, policy: Policy, models: PolicyModels) -> None:
     most = shared.spec.bases[0].max_adapter_bytes
-    chunks = [block_digest(bytes([i])) for i in range(most // MAX_BLOCK_BYTES + 1)]
+    chunks = [block_digest(bytes([i])) for i in range(most // BLOCK_LIMIT + 1)]
     made = made_by(shared, policy, slots=1, says=declared(b"", kind="full", size=most + 1, blocks=chunks))
     assert made.audit(models).weight_blocks() == []
     *_, last = check_batch(made.audit(models))
@@ -184,9 +183,9 @@ def test_the_weights_of_a_batch_that_is_not_whole_are_not_fetched(honest: Made, 
 
 def large(shared: World, policy: Policy) -> tuple[Made, list[bytes]]:
     """Four chunks, the first two of them equal."""
-    data = bytes(2 * MAX_BLOCK_BYTES) + b"\1" * MAX_BLOCK_BYTES + b"\2" * 7
+    data = bytes(2 * BLOCK_LIMIT) + b"\1" * BLOCK_LIMIT + b"\2" * 7
     made = made_by(shared, policy, slots=1, says=declared(data))
-    return made, [block_digest(part) for part in (bytes(MAX_BLOCK_BYTES), b"\1" * MAX_BLOCK_BYTES, b"\2" * 7)]
+    return made, [block_digest(part) for part in (bytes(BLOCK_LIMIT), b"\1" * BLOCK_LIMIT, b"\2" * 7)]
 
 
 def test_chunks_have_their_exact_limits_and_the_first_missing_one_ends_the_fetch(
@@ -194,7 +193,7 @@ def test_chunks_have_their_exact_limits_and_the_first_missing_one_ends_the_fetch
 ) -> None:
     made, (zeros, ones, rest) = large(shared, policy)
     assert made.audit(None).weight_blocks() == [
-        (zeros, MAX_BLOCK_BYTES), (zeros, MAX_BLOCK_BYTES), (ones, MAX_BLOCK_BYTES), (rest, 7),
+        (zeros, BLOCK_LIMIT), (zeros, BLOCK_LIMIT), (ones, BLOCK_LIMIT), (rest, 7),
     ]  # fmt: skip
     monkeypatch.setattr("sapo_verifier.audit.WEIGHT_BLOCKS_AT_A_TIME", 1)
     assert [[d for d, _ in step] for step in fetched(made)[0].steps[3:]] == [[zeros], [ones], [rest]]

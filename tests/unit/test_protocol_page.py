@@ -8,15 +8,27 @@ from pathlib import Path
 import pytest
 
 from sapo_verifier.bases import digest_of_folder
+from sapo_verifier.catalogue import CALENDAR_TASKS
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import CATALOGUE, COMPACT_ALPHABET, instruction
-from sapo_verifier.tasks.catalogue import CALENDAR_TASKS
 from sapo_verifier.tasks.compact import _PAYLOADS
 from vectors import VECTORS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
-MODULES = ("bases", "canonical", "checks", "cid", "intervals", "objects", "proofs", "protocol", "spec", "tasks")
+MODULES = (
+    "bases",
+    "canonical",
+    "catalogue",
+    "checks",
+    "cid",
+    "intervals",
+    "objects",
+    "proofs",
+    "protocol",
+    "spec",
+    "tasks",
+)
 CONTRACTS = {
     "Protocol": ROOT / "contracts" / "src" / "libraries" / "Protocol.sol",
     "Nodes": ROOT / "contracts" / "src" / "Nodes.sol",

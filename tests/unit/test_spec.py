@@ -5,9 +5,10 @@ import copy
 import pytest
 
 from sapo_verifier import canonical
-from sapo_verifier.cid import block_digest
+from sapo_verifier.catalogue import plain_config
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import ObjectError
-from sapo_verifier.spec import Spec, TaskRule, task_config
+from sapo_verifier.spec import Spec, TaskRule
 from vectors import VECTORS
 
 EXAMPLE = next(case["json"] for case in VECTORS["objects"] if case["kind"] == "Spec")
@@ -91,7 +92,7 @@ def test_a_group_block_at_its_worst_fits():
         slot=spec.max_slots - 1, attempt=63, dataset="fraction_simplification", seed=2**32 - 1,
         prompt="\0" * 33, completions=[text] * spec.group_size, records=bytes(32),
     )  # fmt: skip
-    assert (1 << 20) - 8192 < len(made.encode()) <= 1 << 20
+    assert BLOCK_LIMIT - 8192 < len(made.encode()) <= BLOCK_LIMIT
 
 
 def test_the_digest_is_of_the_canonical_bytes_and_of_every_field():
@@ -116,7 +117,7 @@ def test_decimals_become_numbers_and_nothing_else_changes():
         "p": {"decimal": "0.35"}, "deep": {"list": [{"decimal": "-2"}, "0.5", 3, True]},
         "not": {"decimal": "1", "x": 2}, "text": "0.35",
     }  # fmt: skip
-    found = task_config(rule(config))
+    found = plain_config(rule(config).config)
     assert found == {
         "p": 0.35, "deep": {"list": [-2.0, "0.5", 3, True]}, "not": {"decimal": "1", "x": 2}, "text": "0.35",
     }  # fmt: skip

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from sapo_verifier.spec import COMPACT_MAX_BYTES
 from sapo_verifier.tasks import (
     COMPACT_ALPHABET,
-    COMPACT_MAX_BYTES,
     POCKET_TASKS,
     Task,
     TaskError,

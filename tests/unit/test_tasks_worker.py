@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sapo_verifier.child_process import ChildProcess
 from sapo_verifier.errors import SapoError
 from sapo_verifier.tasks import (
     CATALOGUE,
@@ -151,20 +152,20 @@ def test_restarts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with TaskWorker() as worker:
         worker.entry("count_bits", COUNT_BITS, 1)
         starts = []
-        send, start = worker._send, worker._start
+        ask, start = ChildProcess.ask, worker._start
 
-        def die(data: bytes, deadline: float) -> None:
-            if json.loads(data)["do"] == "score":
-                assert worker.pid is not None
-                os.kill(worker.pid, signal.SIGKILL)
-            send(data, deadline)
+        def die(child: ChildProcess, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+            if message["do"] == "score":
+                os.kill(child.pid, signal.SIGKILL)
+            return ask(child, message, seconds)
 
-        def count() -> None:
+        def count() -> ChildProcess:
             before = worker.pid
-            start()
-            starts.append(worker.pid != before)
+            child = start()
+            starts.append(child.pid != before)
+            return child
 
-        monkeypatch.setattr(worker, "_send", die)
+        monkeypatch.setattr(ChildProcess, "ask", die)
         monkeypatch.setattr(worker, "_start", count)
         assert worker.scores("count_bits", COUNT_BITS, 1, ["1"] * 8) == [None] * 8
         assert sum(starts) == MAX_RESTARTS
@@ -231,7 +232,7 @@ def test_a_late_question_is_an_error_and_the_next_call_works() -> None:
 
 def test_out_of_memory_is_this_machine_s_trouble(worker: TaskWorker) -> None:
     """Not a GeneratorError: a machine with more memory would deal the question."""
-    with pytest.raises(TaskError, match="the task worker ended with code") as caught:
+    with pytest.raises(TaskError, match="the task worker ended with exit status") as caught:
         worker.entry("count_primes", {"max_n": 10**12}, 1)
     assert not isinstance(caught.value, GeneratorError)
     assert worker.entry("count_primes", {"max_n": 100}, 1)["answer"].isdigit()

@@ -73,7 +73,11 @@ def test_a_process_that_always_fails_is_started_a_bounded_number_of_times(
     monkeypatch.setattr(vllm_engine, "SILENCE_SECONDS", 0.8)
     monkeypatch.setattr(vllm_engine, "END_SECONDS", 0.2)
     failing = engine(how)
-    words = {"dies": "exit status 7(.|\n)*out of memory", "reports an error": "engine dead", "hangs": "said nothing"}
+    words = {
+        "dies": "exit status 7(.|\n)*out of memory",
+        "reports an error": "engine dead",
+        "hangs": r"no reply within 0\.8 s",
+    }
     with pytest.raises(EngineError, match=words[how]):
         failing.generate(*ROWS)
     assert failing.starts == RESTARTS + 1

@@ -5,11 +5,11 @@ import pytest
 from sapo_client.duties.penalties import has_wrong_verdicts
 from sapo_client.duties.verdicts import report_block
 from sapo_verifier.audit import CheckResult
-from sapo_verifier.canonical import MAX_BLOCK_BYTES
 from sapo_verifier.chain.audits import BatchOutcome, BatchState, Votes
 from sapo_verifier.checks import CHECKS, Verdict, verdict
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
-from sapo_verifier.objects import MAX_FINDINGS, MAX_REASON, VerdictReport
+from sapo_verifier.objects import MAX_FINDING_REASON, MAX_FINDINGS, VerdictReport
 
 VOTER = "0x" + "ab" * 20
 
@@ -69,11 +69,11 @@ def test_the_longest_report_is_a_block(character):
     worst = [CheckResult("x" * 32, "unknown", character * 5000, 2**53 - 1, 2**53 - 1, 2**53 - 1)] * 11
     findings = {2**52 + index: [*worst, CheckResult("policy", "fail", "the last one counts")] for index in range(128)}
     block = report_block(2**53 - 1, 2, VOTER, dict.fromkeys(findings, 2), findings)
-    assert len(block) <= MAX_BLOCK_BYTES
+    assert len(block) <= BLOCK_LIMIT
     batches = VerdictReport.parse(block).batches
     assert all(len(batch.findings) == MAX_FINDINGS for batch in batches)
     assert {batch.findings[-1].reason for batch in batches} == {"the last one counts"}
-    assert {len(batch.findings[0].reason) for batch in batches} == {MAX_REASON}
+    assert {len(batch.findings[0].reason) for batch in batches} == {MAX_FINDING_REASON}
 
 
 def test_reports_out_of_order_are_refused():

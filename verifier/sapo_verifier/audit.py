@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal, Protocol, Self
 
 from sapo_verifier.bases import Tokenizer
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError, SapoError
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.ipfs import BlockUnavailable
@@ -17,7 +18,6 @@ from sapo_verifier.tasks import Task, TaskWorker, deal, render
 
 Status = Literal["pass", "fail", "void", "unknown"]
 Found = bytes | SapoError  # a block, or why it could not be had
-BLOCK_LIMIT = 1 << 20
 WEIGHT_BLOCKS_AT_A_TIME = 64
 
 

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import rfc8785
 
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 
-MAX_BLOCK_BYTES = 1 << 20
 MAX_DEPTH = 8
 MAX_INTEGER = 2**53 - 1
 
@@ -27,8 +27,8 @@ def encode(document: Any) -> bytes:
         data = rfc8785.dumps(document)
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise ObjectError(f"this document has no canonical form: {error}") from error
-    if len(data) > MAX_BLOCK_BYTES:
-        raise ObjectError(f"the document takes {len(data)} bytes, more than a block's {MAX_BLOCK_BYTES}")
+    if len(data) > BLOCK_LIMIT:
+        raise ObjectError(f"the document takes {len(data)} bytes, more than a block's {BLOCK_LIMIT}")
     return data
 
 
@@ -37,8 +37,8 @@ def decode(data: bytes) -> Any:
 
     Raises ObjectError for anything else: other encodings of the same document, floats, duplicate keys, deep nesting.
     """
-    if len(data) > MAX_BLOCK_BYTES:
-        raise ObjectError(f"{len(data)} bytes are more than a block's {MAX_BLOCK_BYTES}")
+    if len(data) > BLOCK_LIMIT:
+        raise ObjectError(f"{len(data)} bytes are more than a block's {BLOCK_LIMIT}")
     if _depth(data) > MAX_DEPTH:
         raise ObjectError(f"the JSON is nested more than {MAX_DEPTH} levels deep")
     try:

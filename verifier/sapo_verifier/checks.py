@@ -28,7 +28,7 @@ class Verdict(IntEnum):
     VOID = 3
 
 
-MAX_REASON = 1000  # characters
+MAX_PRINTED = 1000  # characters of a peer's words in a result
 
 
 def available(audit: Audit) -> CheckResult:
@@ -239,18 +239,13 @@ def _printable(outcome: CheckResult) -> CheckResult:
 
 
 def _plain(text: str) -> str:
-    shown = text if len(text) <= MAX_REASON else text[:MAX_REASON] + "…"
+    shown = text if len(text) <= MAX_PRINTED else text[:MAX_PRINTED] + "…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def batch_root(completions: list[bytes]) -> bytes:
     """The tree root over a batch: each completion's packed records, in the order slot · G + k."""
-    return protocol.merkle_root(
-        [
-            protocol.leaf(i, len(packed) // protocol.RECORD_BYTES, protocol.records_root(packed))
-            for i, packed in enumerate(completions)
-        ]
-    )
+    return protocol.merkle_root(protocol.batch_leaves(completions))
 
 
 def completions(audit: Audit) -> Iterator[tuple[int, int, list[Record]]]:

@@ -7,3 +7,7 @@ class SapoError(Exception):
 
 class ObjectError(SapoError):
     """Bytes that are no valid protocol object (docs/protocol.md, sections 1 and 5)."""
+
+
+class TaskError(SapoError):
+    """A task could not be dealt, generated, rendered or scored; says which one and what to do."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sapo_verifier.errors import SapoError
+from sapo_verifier.files import write_file
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
@@ -66,7 +67,7 @@ def load(path: Path, password: str) -> "LocalAccount":
     return account
 
 
-def read_password(path: Path | None, *, prompt: str = "Password of the keystore: ") -> str:
+def read_password(path: Path | None) -> str:
     """The password: the first line of a file, or typed, but only where somebody sits at a terminal.
 
     Raises KeystoreError if the file can be read by others, is empty or missing, or if there is nobody to ask.
@@ -74,7 +75,7 @@ def read_password(path: Path | None, *, prompt: str = "Password of the keystore:
     if path is None:
         if not sys.stdin.isatty():
             raise KeystoreError("no password: name a file with --password-file (there is no terminal to ask at)")
-        return getpass.getpass(prompt)
+        return getpass.getpass("Password of the keystore: ")
     data = _read_private(path, "password file", "write the password into it, or name another file")
     try:
         lines = data.decode().splitlines()
@@ -106,23 +107,9 @@ def _read_private(path: Path, what: str, remedy: str) -> bytes:
 
 
 def _write_secret(path: Path, data: bytes) -> None:
-    """Whole or not at all, readable by the owner only from its first byte on, never over an existing file."""
+    """Readable by the owner only, never over an existing file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # A link, unlike a rename, fails where the name is taken.
-        os.link(aside, path)
+        write_file(path, data, mode=0o400, overwrite=False)
     except FileExistsError:
         raise KeystoreError(f"{path} exists already, and is never overwritten; name another file") from None
-    finally:
-        aside.unlink()
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -15,6 +15,7 @@ from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS
 
 MEBIBYTE = 1 << 20
 UNLIMITED = 2**53 - 1  # the largest number that a rule can hold
+ROUND_BLOCKS = 64
 ETHER = 10**18
 
 Answer = Literal["tag", "brackets"]
@@ -160,12 +161,12 @@ def pocket_base(folder: Path) -> BaseRule:
     return base_rule(folder, "pocket", COMPACT, max_adapter_bytes=8 * MEBIBYTE)
 
 
-def pocket_spec(folder: Path, *, round_blocks: int = 64) -> Spec:
+def pocket_spec(folder: Path) -> Spec:
     """The devnet's rules: nine small tasks for the pocket policy in `folder`, groups of eight completions."""
-    return _spec([pocket_base(folder)], POCKET_TASKS, "brackets", round_blocks, max_new_tokens=24)
+    return _spec([pocket_base(folder)], POCKET_TASKS, "brackets", ROUND_BLOCKS, max_new_tokens=24)
 
 
-def models_spec(bases: Sequence[BaseRule], *, round_blocks: int = 64, max_new_tokens: int = 256) -> Spec:
+def models_spec(bases: Sequence[BaseRule], *, round_blocks: int = ROUND_BLOCKS, max_new_tokens: int = 256) -> Spec:
     """Rules for language models that follow an instruction: what may pay of the paper's nine datasets, answers in tags.
 
     Raises ValueError for bases that are too small for it.
@@ -173,12 +174,12 @@ def models_spec(bases: Sequence[BaseRule], *, round_blocks: int = 64, max_new_to
     return _spec(bases, PAPER_TASKS, "tag", round_blocks, max_new_tokens=max_new_tokens)
 
 
-def mixed_spec(bases: Sequence[BaseRule], *, round_blocks: int = 64) -> Spec:
+def mixed_spec(bases: Sequence[BaseRule]) -> Spec:
     """Rules for a devnet of small models, the pocket policy among them or not: its tasks, its answers in brackets.
 
     Completions are short, so that a CPU plays a round of SmolLM2 in a minute.
     """
-    return _spec(bases, POCKET_TASKS, "brackets", round_blocks, max_new_tokens=24)
+    return _spec(bases, POCKET_TASKS, "brackets", ROUND_BLOCKS, max_new_tokens=24)
 
 
 def _spec(

@@ -17,14 +17,14 @@ from pydantic import (
 )
 
 from sapo_verifier import canonical
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.protocol import RECORD_BYTES
 
 _RECORD = struct.Struct(">IQQ")
 _COUNT = struct.Struct(">I")
-MAX_UINT64 = 2**64 - 1
 MAX_FINDINGS = 6  # of a batch in a report
-MAX_REASON = 300  # characters of one of them: so 128 batches stay below a block
+MAX_FINDING_REASON = 300  # characters of one of them: so 128 batches stay below a block
 
 
 def parse_digest(value: object) -> bytes:
@@ -122,7 +122,7 @@ class PolicyManifest(Document):
             raise ValueError("the field lora goes with kind lora, and only with it")
         if (self.kind == "base") != (self.size == 0):
             raise ValueError("a base has size 0, everything else has weights")
-        if len(self.blocks) != -(-self.size // canonical.MAX_BLOCK_BYTES):
+        if len(self.blocks) != -(-self.size // BLOCK_LIMIT):
             raise ValueError(f"{self.size} bytes are not {len(self.blocks)} chunks of 1 MiB")
         return self
 
@@ -134,7 +134,7 @@ class Finding(BaseModel):
 
     check: Annotated[str, Field(min_length=1, max_length=32)]
     status: Literal["fail", "void", "unknown"]
-    reason: Annotated[str, Field(max_length=MAX_REASON)]
+    reason: Annotated[str, Field(max_length=MAX_FINDING_REASON)]
     slot: Count | None = None
     k: Count | None = None
     t: Count | None = None

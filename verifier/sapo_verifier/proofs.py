@@ -35,10 +35,7 @@ def find_proof(audit: Audit) -> Proof | None:
     """
     spec, facts = audit.spec, audit.facts
     completions = [part for slot in range(facts.slots) for part in _completions(audit, slot)]
-    leaves = [
-        protocol.leaf(i, len(packed) // protocol.RECORD_BYTES, protocol.records_root(packed))
-        for i, packed in enumerate(completions)
-    ]
+    leaves = protocol.batch_leaves(completions)
     if len(completions) != facts.slots * spec.group_size or protocol.merkle_root(leaves) != facts.root:
         return None
     for i, packed in enumerate(completions):

@@ -14,7 +14,6 @@ TAG_PREFIX = f"sapo/{VERSION}/"
 RECORD_BYTES = 20
 RECORDS_PER_CHUNK = 32
 MAX_COMPLETIONS = 256  # bits in a claim word
-STREAM_BITS = 64
 ZERO = bytes(32)
 
 Word = int | bytes | str
@@ -175,6 +174,11 @@ def records_root(records: bytes) -> bytes:
 def leaf(i: int, n: int, records_root: bytes) -> bytes:
     """The batch tree's leaf of completion i = slot · G + k with n tokens."""
     return H("leaf", i, n, records_root)
+
+
+def batch_leaves(completions: Sequence[bytes]) -> list[bytes]:
+    """The leaves of a batch: each completion's packed records, in the order slot · G + k."""
+    return [leaf(i, len(packed) // RECORD_BYTES, records_root(packed)) for i, packed in enumerate(completions)]
 
 
 # --- what contracts keep ---------------------------------------------------------------------------------------------

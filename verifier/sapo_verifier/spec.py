@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from sapo_verifier.cid import block_digest
+from sapo_verifier.catalogue import check_rule
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
+from sapo_verifier.errors import TaskError
 from sapo_verifier.objects import Digest, Document, Positive
 from sapo_verifier.protocol import MAX_COMPLETIONS, RECORD_BYTES
-from sapo_verifier.tasks import TaskError, check_rule
 
-BLOCK_BYTES = 1 << 20
-COMPACT = "compact"
-COMPACT_MAX_BYTES = 32  # a compact prompt is never longer; see tasks/compact.py
+COMPACT = "compact"  # a base's template, for tiny models: see tasks/compact.py
+COMPACT_MAX_BYTES = 32  # a compact prompt is never longer
 INSTRUCTION_BYTES = 256  # no instruction text is longer; see tasks/dealing.py
 JSON_BYTES_PER_BYTE = 6  # the worst that JSON makes of one byte of text is "\\u0000"
 GROUP_OVERHEAD_BYTES = 4096  # a group block's other fields, and the quotes and commas between its texts
@@ -117,8 +117,8 @@ class Spec(Document):
     def _everything_fits(self) -> Self:
         if (count := self.max_slots * self.group_size) > MAX_COMPLETIONS:
             raise ValueError(f"max_slots · group_size is {count}, more than a claim word's {MAX_COMPLETIONS}")
-        if (size := self.group_size * (4 + RECORD_BYTES * self.max_new_tokens)) > BLOCK_BYTES:
-            raise ValueError(f"a records block could take {size} bytes, more than {BLOCK_BYTES}")
+        if (size := self.group_size * (4 + RECORD_BYTES * self.max_new_tokens)) > BLOCK_LIMIT:
+            raise ValueError(f"a records block could take {size} bytes, more than {BLOCK_LIMIT}")
         for rule in self.tasks:
             _may_pay(rule)
         if len({rule.name for rule in self.tasks}) != len(self.tasks):
@@ -138,8 +138,8 @@ class Spec(Document):
             )
         completion = self.max_new_tokens * base.max_token_bytes
         worst = self.group_size * completion + JSON_BYTES_PER_BYTE * prompt + GROUP_OVERHEAD_BYTES
-        if worst > BLOCK_BYTES:
-            raise ValueError(f"base {base.id}: a group block could take {worst} bytes, more than {BLOCK_BYTES}")
+        if worst > BLOCK_LIMIT:
+            raise ValueError(f"base {base.id}: a group block could take {worst} bytes, more than {BLOCK_LIMIT}")
 
     def digest(self) -> bytes:
         """sha2-256 of the canonical bytes: the spec's address, and what the contract holds."""
@@ -166,16 +166,3 @@ def _may_pay(rule: TaskRule) -> None:
         check_rule(rule.name, rule.config)
     except TaskError as error:
         raise ValueError(str(error)) from error
-
-
-def task_config(rule: TaskRule) -> dict[str, Any]:
-    """The configuration as the dataset takes it: {"decimal": "0.5"} becomes 0.5."""
-    return {key: _plain(value) for key, value in rule.config.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"decimal"}:
-        return float(value["decimal"])
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value

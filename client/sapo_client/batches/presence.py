@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sapo_client.batches.auditing import Auditor
-from sapo_verifier.audit import BLOCK_LIMIT, records_limit
+from sapo_verifier.audit import records_limit
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.ipfs import BlockError, EndpointError, GatewayReader, parse_endpoint

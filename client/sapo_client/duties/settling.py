@@ -11,7 +11,7 @@ from sapo_client.batches.pool import Pool
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.debts import debts_of, would_pass
 from sapo_client.duties.penalties import wrong_verdicts
-from sapo_client.transactions.fees import cost_of
+from sapo_client.transactions.questions import cost_of
 from sapo_verifier.chain.audits import BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import NodeState

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from sapo_client.policy.policy import Policy
 from sapo_verifier.errors import SapoError
+from sapo_verifier.files import sync_folder, write_file
 
 _WEIGHTS, _OPTIMIZER, _RNG, _STATE = "weights.safetensors", "optimizer.safetensors", "rng.safetensors", "state.json"
 _PREFIX, _ASIDE = "round-", ".writing-"
@@ -113,14 +114,14 @@ def _save(
     }
     files[_STATE] = json.dumps(described, indent=1, allow_nan=False).encode()
     for name, data in files.items():
-        _write(aside / name, data)
-    _sync(aside)
+        write_file(aside / name, data, synced="data")
+    sync_folder(aside)
     target = root / f"{_PREFIX}{round_:08d}"
     if target.exists():
         # A directory cannot be replaced in one step; the previous round's checkpoint stands meanwhile.
         shutil.rmtree(target)
     aside.rename(target)
-    _sync(root)
+    sync_folder(root)
     for old in _folders(root)[keep:]:
         shutil.rmtree(old, ignore_errors=True)
     return target
@@ -166,19 +167,3 @@ def _read(folder: Path) -> Checkpoint | str:
 def _folders(root: Path) -> list[Path]:
     """Checkpoint folders, the newest first."""
     return sorted((path for path in root.glob(f"{_PREFIX}*") if path.is_dir()), reverse=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """A rename is on disk only when its directory is."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

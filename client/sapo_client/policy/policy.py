@@ -16,8 +16,7 @@ from sapo_client.policy.lora import Adapters, LoraOptions
 from sapo_client.policy.memory import MemoryOptions, pass_tokens
 from sapo_client.policy.tokenization import Encoder
 from sapo_verifier.bases import Tokenizer
-from sapo_verifier.canonical import MAX_BLOCK_BYTES
-from sapo_verifier.cid import block_digest
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.base import load_base
 from sapo_verifier.model.forward import Passage, pass_batches
@@ -154,7 +153,7 @@ class Policy:
         return self._published("base", b"")
 
     def _published(self, kind: Literal["base", "full", "lora"], data: bytes) -> Published:
-        blocks = [data[at : at + MAX_BLOCK_BYTES] for at in range(0, len(data), MAX_BLOCK_BYTES)]
+        blocks = [data[at : at + BLOCK_LIMIT] for at in range(0, len(data), BLOCK_LIMIT)]
         digests = [block_digest(block) for block in blocks]
         lora = self.adapters.lora if self.adapters is not None and kind == "lora" else None
         manifest = PolicyManifest(base=self.base.id, kind=kind, size=len(data), blocks=digests, lora=lora).encode()

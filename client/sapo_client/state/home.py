@@ -1,14 +1,14 @@
 """A node's home folder: what lies where, how it is made, and that only one process uses it."""
 
-import fcntl
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from sapo_client.state.settings import IpfsSettings, Settings
 from sapo_verifier.errors import SapoError
+from sapo_verifier.files import lock_file
 
 KEYSTORE = "keystore.json"
 OUTBOX = "outbox.sqlite"
@@ -71,25 +71,21 @@ def public_endpoint(ipfs: IpfsSettings, where: str) -> str:
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
     """Hold the home for this process. Raises SapoError if another one does; the kernel lets go however we end."""
-    with (home / LOCK).open("w") as file:
-        for _ in range(5):
-            if _locks(file, fcntl.LOCK_EX):
-                break
-            time.sleep(0.1)  # it may be `is_held`, which looks for a moment only
-        else:
-            raise SapoError(f"another process runs the node in {home}; stop it first, or choose another --home")
+    for _ in range(5):
+        if (held := lock_file(home / LOCK)) is not None:
+            break
+        time.sleep(0.1)  # it may be `is_held`, which looks for a moment only
+    else:
+        raise SapoError(f"another process runs the node in {home}; stop it first, or choose another --home")
+    try:
         yield
+    finally:
+        os.close(held)
 
 
 def is_held(home: Path) -> bool:
     """Whether a process runs the node. Unlike its number, which comes again, this cannot be mistaken."""
-    with (home / LOCK).open("a") as file:
-        return not _locks(file, fcntl.LOCK_SH)
-
-
-def _locks(file: IO[str], kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    if (looked := lock_file(home / LOCK, shared=True)) is None:
+        return True
+    os.close(looked)
+    return False

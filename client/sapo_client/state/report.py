@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sapo_verifier.files import write_file
+
 STATUS_FILE = "status.json"
 ROUNDS_FILE = "rounds.jsonl"
 
@@ -94,9 +96,9 @@ class StatusFile:
 
     def update(self, **values: Any) -> None:
         self._values |= values | {"updated": time.time()}
-        aside = self._path.with_suffix(".tmp")
-        aside.write_text(json.dumps(self._values))
-        aside.replace(self._path)
+        # Not forced to disk: after a power failure the node says anew what it does.
+        data = json.dumps(self._values).encode()
+        write_file(self._path, data, synced="nothing", aside=self._path.with_suffix(".tmp"))
 
     def get(self, key: str) -> Any:
         return self._values.get(key)

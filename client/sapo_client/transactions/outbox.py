@@ -15,22 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
-from sapo_client.transactions.fees import (
-    GWEI,
-    Fees,
-    base_fee,
-    beacon_now,
-    estimate_gas,
-    succeeded,
-    taker_of_nonce,
-    why_failed,
-)
+from sapo_client.transactions.questions import beacon_now, succeeded, taker_of_nonce, why_failed
 from sapo_client.transactions.store import Attempt, Entry, OutboxError, OutboxStore
 from sapo_client.transactions.wire import Wire
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins, explain
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.chain.signing import GWEI, Fees, base_fee, estimate_gas
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
@@ -40,6 +32,7 @@ log = logging.getLogger("sapo.outbox")
 Status = Literal["none", "intent", "sent", "mined", "failed", "expired"]
 
 MAX_IN_FLIGHT = 16
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -152,7 +145,7 @@ class Outbox:
         open_ = self._store.intents() + self._store.in_flight()
         return [entry.key for entry in sorted(open_, key=lambda entry: entry.id) if entry.call is not None]
 
-    def wait(self, key: str, *, seconds: float, poll: float = 0.5) -> TxState:
+    def wait(self, key: str, *, seconds: float) -> TxState:
         """Pumps until the call is settled or the time is over; for commands, not for a node's loop."""
         deadline = time.monotonic() + seconds
         while True:
@@ -160,7 +153,7 @@ class Outbox:
             state = self.state(key)
             if state.status not in ("intent", "sent") or time.monotonic() >= deadline:
                 return state
-            time.sleep(poll)
+            time.sleep(POLL_SECONDS)
 
     def pump(self) -> None:
         """Moves everything on as far as it goes now. Bounded, and does not sleep.

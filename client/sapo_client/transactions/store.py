@@ -1,6 +1,5 @@
 """The outbox's memory: what is to be sent, and every transaction that was ever signed for it. SQLite, one process."""
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -8,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sapo_client.state.disk import disk_failure
+from sapo_client.state.sqlite import open_checked
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.errors import SapoError
+from sapo_verifier.files import lock_file
 
 VERSION = 2
+REMEDY = "move it away to start anew: transactions in flight are found again by their effects on chain"
 
 SCHEMA = """
 CREATE TABLE owner (identity TEXT NOT NULL);
@@ -90,45 +91,39 @@ class OutboxStore:
     """Every write is on disk when its method returns (WAL, synchronous=FULL)."""
 
     def __init__(self, path: Path, identity: str) -> None:
-        """identity: whose transactions these are. Raises OutboxError if the file is in use or of somebody else."""
+        """identity: whose transactions these are.
+
+        Raises OutboxError if the file is in use or of somebody else, and as open_checked where it cannot be read.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._lock: int | None = _lock(path)
-        try:
-            self._db = sqlite3.connect(path)
-            self._db.row_factory = sqlite3.Row
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if found != "ok":
-                raise sqlite3.DatabaseError(found)
-            self._open(identity)
-        except sqlite3.DatabaseError as error:
-            self._unlock()
-            if (words := disk_failure(error)) is not None:
-                raise OutboxError(f"the outbox {path}: {words}") from None
+        self._lock: int | None = lock_file(path.with_name(path.name + ".lock"))
+        if self._lock is None:
             raise OutboxError(
-                f"the outbox {path} cannot be read ({error}); move it away to start anew: transactions in flight are "
-                "found again by their effects on chain"
-            ) from None
-        except OutboxError:
-            self.close()
+                f"the outbox {path} is in use by another process: one node per key. Stop the other one first"
+            )
+        try:
+            self._db = open_checked(path, lambda db: self._open(db, identity), REMEDY, f"the outbox {path}")
+        except BaseException:
+            self._unlock()
             raise
+        self._db.row_factory = sqlite3.Row
 
-    def _open(self, identity: str) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+    def _open(self, db: sqlite3.Connection, identity: str) -> None:
+        """Makes or updates the tables. Raises OutboxError for a later version's, and for another identity's."""
+        version = db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             # One transaction, so that a crash leaves either no table or all of them.
-            self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+            db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version == 1:
             columns = "ALTER TABLE entry ADD COLUMN beacon_round INTEGER; ALTER TABLE entry ADD COLUMN beacon BLOB;"
-            self._db.executescript(f"BEGIN; {columns} PRAGMA user_version = {VERSION}; COMMIT;")
+            db.executescript(f"BEGIN; {columns} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise OutboxError(f"the outbox {self.path} is of version {version}; this client reads {VERSION}")
-        with self._db:
-            found = self._db.execute("SELECT identity FROM owner").fetchone()
+        with db:
+            found = db.execute("SELECT identity FROM owner").fetchone()
             if found is None:
-                self._db.execute("INSERT INTO owner VALUES (?)", (identity,))
+                db.execute("INSERT INTO owner VALUES (?)", (identity,))
             elif found[0] != identity:
                 raise OutboxError(
                     f"the outbox {self.path} belongs to {found[0]}, not to {identity}; use another file for each "
@@ -225,19 +220,6 @@ class OutboxStore:
             rows = self._db.execute("SELECT * FROM attempt WHERE entry = ? ORDER BY rowid", (entry.id,))
             found[entry.id] = [_attempt(row) for row in rows]
         return found
-
-
-def _lock(path: Path) -> int:
-    """Held until the process ends, however it ends."""
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise OutboxError(
-            f"the outbox {path} is in use by another process: one node per key. Stop the other one first"
-        ) from None
-    return descriptor
 
 
 def _entry(row: sqlite3.Row) -> Entry:

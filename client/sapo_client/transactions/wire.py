@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
-from sapo_client.transactions.fees import Fees
 from sapo_client.transactions.store import Attempt, Entry
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.errors import ChainUnavailable, Refused, explain
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.chain.signing import Fees, request_of, sign
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
@@ -33,12 +33,7 @@ class Wire:
         """What is to be estimated, called or signed for an entry."""
         if entry.call is None:
             return self.empty_request()
-        return {
-            "from": to_checksum_address(self._account.address),
-            "to": to_checksum_address(self._reader.address_of(entry.call.contract)),
-            "data": "0x" + entry.call.encode().hex(),
-            "value": entry.value,
-        }
+        return request_of(self._reader, entry.call, self._account.address, entry.value)
 
     def empty_request(self) -> Any:
         """Nothing to nobody else: it only uses up a nonce."""
@@ -47,18 +42,8 @@ class Wire:
 
     def sign(self, request: Any, nonce: int, gas: int, fees: Fees) -> tuple[bytes, bytes]:
         """Hash and bytes of an EIP-1559 transaction."""
-        signed = self._account.sign_transaction(
-            request
-            | {
-                "type": 2,
-                "chainId": self._reader.deployment.chain_id,
-                "nonce": nonce,
-                "gas": gas,
-                "maxFeePerGas": fees.max_fee,
-                "maxPriorityFeePerGas": fees.tip,
-            }
-        )
-        return bytes(signed.hash), bytes(signed.raw_transaction)
+        chain_id = self._reader.deployment.chain_id
+        return sign(self._account, request, chain_id=chain_id, nonce=nonce, gas=gas, fees=fees)
 
     def send(self, attempt: Attempt) -> str:
         """One try. Why the chain's nodes refused it, in words; empty if they have it. Raises ChainUnavailable."""

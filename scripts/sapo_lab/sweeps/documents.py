@@ -14,6 +14,7 @@ from sapo_lab.sweeps.mutations import distort, flip
 from sapo_lab.sweeps.tally import Tally
 from sapo_verifier import canonical
 from sapo_verifier.chain.deployment import Contracts, Deployment
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import SapoError
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, Record, decode_records, encode_records
 from sapo_verifier.spec import Spec
@@ -194,7 +195,7 @@ def _wrapped(rng: random.Random, data: bytes) -> bytes:
 
 def _large(rng: random.Random, kind: Kind) -> bytes:
     """About 1 MiB (sometimes just above) of tiny items, keys, digits, brackets or escapes, alone or in a field."""
-    size = rng.choice(((1 << 20) - 400, (1 << 20) - 400, (1 << 20) + 1))
+    size = rng.choice((BLOCK_LIMIT - 400, BLOCK_LIMIT - 400, BLOCK_LIMIT + 1))
     item = rng.choice(TINY)
     body = rng.choice(
         [

@@ -14,6 +14,7 @@ from typing import Any
 from sapo_devnet.testkit.formula import EOS, GROUP, LIMIT, SLOTS, VOCAB, Draft, Sealed, loose_json, tokens_of, written
 from sapo_verifier.audit import Audit, CheckResult
 from sapo_verifier.checks import completions
+from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.intervals import REJECT_TOLERANCE, VOID_TOLERANCE
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
@@ -197,7 +198,7 @@ def tamper(rng: random.Random, sealed: Sealed) -> None:
         case 4:
             sealed.blocks[digest] = sealed.blocks[rng.choice(sorted(sealed.blocks))]
         case _:
-            sealed.blocks[digest] = flip(rng, block) if rng.random() < 0.8 else block + bytes((1 << 20) + 1)
+            sealed.blocks[digest] = flip(rng, block) if rng.random() < 0.8 else block + bytes(BLOCK_LIMIT + 1)
 
 
 def meaning(sealed: Sealed) -> tuple[Any, ...]:

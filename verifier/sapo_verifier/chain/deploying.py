@@ -18,6 +18,7 @@ from web3.utils import get_create_address
 from sapo_verifier.chain.contracts import abi_type
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.chain.errors import ChainError, explain
+from sapo_verifier.chain.signing import Fees, estimate_gas, sign
 from sapo_verifier.spec import Spec
 
 if TYPE_CHECKING:
@@ -133,14 +134,13 @@ def _send(
 ) -> Any:
     transaction: Any = {"from": sender, "nonce": nonce, "data": "0x" + code.hex(), "value": 0}
     try:
-        transaction["gas"] = w3.eth.estimate_gas(transaction) * 5 // 4
+        gas = estimate_gas(w3, transaction)
         if isinstance(account, str):
-            hash_ = w3.eth.send_transaction(transaction)
+            hash_ = w3.eth.send_transaction(transaction | {"gas": gas})
         else:
-            tip = w3.eth.max_priority_fee
-            base = w3.eth.get_block("latest")["baseFeePerGas"]
-            transaction |= {"maxPriorityFeePerGas": tip, "maxFeePerGas": 2 * base + tip, "chainId": w3.eth.chain_id}
-            hash_ = w3.eth.send_raw_transaction(account.sign_transaction(transaction).raw_transaction)
+            fees = Fees.of_market(w3)
+            _, raw = sign(account, transaction, chain_id=w3.eth.chain_id, nonce=nonce, gas=gas, fees=fees)
+            hash_ = w3.eth.send_raw_transaction(raw)
         receipt = w3.eth.wait_for_transaction_receipt(hash_, timeout=timeout, poll_latency=0.05)
     except (ContractLogicError, Web3RPCError) as error:
         raise ChainError(f"{name} cannot be deployed: {explain(error)}") from error

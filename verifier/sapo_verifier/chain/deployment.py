@@ -1,14 +1,13 @@
 """The deployment file: which chain, which contracts, and the whole spec. A node needs no other introduction."""
 
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sapo_verifier.errors import SapoError
+from sapo_verifier.files import write_file
 from sapo_verifier.objects import Address, Count, Digest, Positive, hex_digest
 from sapo_verifier.spec import Spec
 
@@ -87,12 +86,6 @@ class Deployment(BaseModel):
             ) from None
 
     def save(self, path: str | Path) -> None:
-        """Atomic: written aside, then renamed over `path`."""
-        path = Path(path)
+        """Whole or not at all, over what was there."""
         document = self.model_dump(mode="json", exclude={"spec"}) | {"spec": self.spec.to_json()}
-        aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        with aside.open("x") as file:
-            file.write(json.dumps(document, indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        write_file(Path(path), json.dumps(document, indent=2).encode() + b"\n")

@@ -7,7 +7,7 @@ words, so a chunk is halved whenever one is refused.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 from eth_abi.exceptions import DecodingError
 
@@ -30,7 +30,6 @@ class ChainEvent:
     args: dict[str, Any]
     block: int
     block_hash: bytes
-    transaction: bytes
     log_index: int  # position in the block
 
 
@@ -54,13 +53,6 @@ class Cursor:
         for point in self.trail:
             by_age.setdefault((block - point[0]).bit_length(), point)
         return Cursor((*by_age.values(), (block, block_hash)))
-
-    def to_json(self) -> list[list[int | str]]:
-        return [[block, "0x" + block_hash.hex()] for block, block_hash in self.trail]
-
-    @classmethod
-    def from_json(cls, document: list[list[Any]]) -> Self:
-        return cls(tuple((int(block), bytes.fromhex(text[2:])) for block, text in document))
 
 
 @dataclass(frozen=True)
@@ -201,6 +193,5 @@ def _decode(reader: ChainReader, log: dict[str, Any]) -> ChainEvent | None:
         args={given["name"]: by_name[given["name"]] for given in entry["inputs"]},
         block=int(log["blockNumber"], 16),
         block_hash=bytes.fromhex(log["blockHash"][2:]),
-        transaction=bytes.fromhex(log["transactionHash"][2:]),
         log_index=int(log["logIndex"], 16),
     )

@@ -1,6 +1,6 @@
-"""Tasks: dealt by the beacon, generated and scored in one worker process, rendered into prompts. No heavy imports."""
+"""Tasks: dealt by the beacon, generated and scored in one worker process, rendered into prompts."""
 
-from sapo_verifier.tasks.catalogue import (
+from sapo_verifier.catalogue import (
     CATALOGUE,
     NOT_PAYABLE,
     PAPER_DATASETS,
@@ -8,16 +8,16 @@ from sapo_verifier.tasks.catalogue import (
     POCKET_TASKS,
     check_rule,
 )
-from sapo_verifier.tasks.compact import COMPACT_ALPHABET, COMPACT_MAX_BYTES, compact_answer, compact_prompt
+from sapo_verifier.errors import TaskError
+from sapo_verifier.tasks.compact import COMPACT_ALPHABET, compact_answer, compact_prompt
 from sapo_verifier.tasks.dealing import deal, instruction, render
 from sapo_verifier.tasks.rewards import MAX_ANSWER_BYTES, extract, rewards
-from sapo_verifier.tasks.task import GeneratorError, Task, TaskError
+from sapo_verifier.tasks.task import GeneratorError, Task
 from sapo_verifier.tasks.worker import TaskWorker
 
 __all__ = [
     "CATALOGUE",
     "COMPACT_ALPHABET",
-    "COMPACT_MAX_BYTES",
     "MAX_ANSWER_BYTES",
     "NOT_PAYABLE",
     "PAPER_DATASETS",

@@ -15,7 +15,7 @@ import sys
 from collections import OrderedDict
 from typing import Any, BinaryIO, NamedTuple
 
-from sapo_verifier.tasks.catalogue import may_score
+from sapo_verifier.catalogue import may_score, plain_config
 
 MEMORY_BYTES = 2 << 30  # of addresses; the library takes 0.35 GiB of them
 CACHED_ENTRIES = 64
@@ -54,21 +54,11 @@ def generate(name: str, config: dict[str, Any], seed: int) -> Item:
 
     # decimal_arithmetic sets the process's precision while it generates and reads it while it scores.
     decimal.setcontext(decimal.Context())
-    plain = {key: plain_value(value) for key, value in config.items()}
-    dataset = reasoning_gym.create_dataset(name, seed=seed, size=1, **plain)
+    dataset = reasoning_gym.create_dataset(name, seed=seed, size=1, **plain_config(config))
     entry = dataset[0]
     if not isinstance(entry["question"], str) or not isinstance(entry["answer"], str):
         raise TypeError("question or answer is no text")
     return Item(dataset, entry, decimal.getcontext().copy())
-
-
-def plain_value(value: Any) -> Any:
-    """A value of the spec as the library takes it: {"decimal": "0.5"} becomes 0.5."""
-    if isinstance(value, dict):
-        if set(value) == {"decimal"}:
-            return float(value["decimal"])
-        return {key: plain_value(item) for key, item in value.items()}
-    return [plain_value(item) for item in value] if isinstance(value, list) else value
 
 
 def answer_request(request: dict[str, Any], items: Items) -> dict[str, Any]:

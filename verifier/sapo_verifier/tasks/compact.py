@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from sapo_verifier.tasks.task import Task, TaskError
+from sapo_verifier.errors import TaskError
+from sapo_verifier.spec import COMPACT_MAX_BYTES
+from sapo_verifier.tasks.task import Task
 
-COMPACT_MAX_BYTES = 32
 COMPACT_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzBCDFGMNOS+-*/=.,[] \n<>"
 """Every character of the compact prompts and right answers, and the brackets around an answer. The pocket tokenizer
 has one token for each, in this order."""

@@ -1,20 +1,15 @@
 """The beacon deals a task to every slot; a base's template makes it a prompt (docs/protocol.md, Randomness)."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
+from sapo_verifier.errors import TaskError
 from sapo_verifier.protocol import dataset_choice, generator_seed, task_seed
+from sapo_verifier.spec import COMPACT, Spec, TaskRule
 from sapo_verifier.tasks.compact import compact_prompt
-from sapo_verifier.tasks.task import GeneratorError, Task, TaskError
-
-if TYPE_CHECKING:
-    from sapo_verifier.spec import Spec, TaskRule
-    from sapo_verifier.tasks.worker import TaskWorker
+from sapo_verifier.tasks.task import GeneratorError, Task
+from sapo_verifier.tasks.worker import TaskWorker
 
 MAX_ATTEMPTS = 64  # changing this changes which slots can be dealt at all
-COMPACT = "compact"
 
 # Changing these changes every prompt. At most 256 bytes each (spec.INSTRUCTION_BYTES).
 _INSTRUCTIONS = {

@@ -1,15 +1,9 @@
 """What a completion earns: an answer taken from its text, and the dataset's own scorer (docs/protocol.md, Rewards)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from sapo_verifier.spec import Spec
 from sapo_verifier.tasks.dealing import rule_of
 from sapo_verifier.tasks.task import Task
-
-if TYPE_CHECKING:
-    from sapo_verifier.spec import Spec
-    from sapo_verifier.tasks.worker import TaskWorker
+from sapo_verifier.tasks.worker import TaskWorker
 
 MAX_ANSWER_BYTES = 1000  # UTF-8, of the extracted answer
 OPEN, CLOSE = "<answer>", "</answer>"

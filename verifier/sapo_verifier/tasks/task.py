@@ -3,11 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sapo_verifier.errors import SapoError
-
-
-class TaskError(SapoError):
-    """A task could not be dealt, generated, rendered or scored; says which one and what to do."""
+from sapo_verifier.errors import TaskError
 
 
 class GeneratorError(TaskError):

@@ -4,26 +4,18 @@ It runs with PYTHONHASHSEED=0 and a minimal environment and speaks JSON lines ov
 The limit on a request is kept here: a child that is late is killed, and the next request starts another one.
 """
 
-from __future__ import annotations
-
-import json
 import logging
-import os
-import select
-import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from sapo_verifier.errors import SapoError
-from sapo_verifier.tasks.catalogue import check_rule
-from sapo_verifier.tasks.task import GeneratorError, TaskError
-
-if TYPE_CHECKING:
-    from sapo_verifier.spec import Spec
+from sapo_verifier.catalogue import check_rule
+from sapo_verifier.child_process import ChildLostError, ChildProcess
+from sapo_verifier.errors import SapoError, TaskError
+from sapo_verifier.spec import Spec
+from sapo_verifier.tasks.task import GeneratorError
 
 START_SECONDS = 120.0  # importing the library takes 1 s; a busy machine gets all the time it may need
 CLOSE_SECONDS = 2.0
@@ -34,10 +26,6 @@ CHILD = "sapo_verifier.tasks.child"
 log = logging.getLogger(__name__)
 
 
-class _LostError(Exception):
-    """The child gave no reply: too late, or dead."""
-
-
 class TaskWorker:
     """A context manager around the subprocess, which the first request starts. Safe to share between threads."""
 
@@ -46,9 +34,8 @@ class TaskWorker:
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout} s; it must be positive")
         self.timeout = timeout
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: ChildProcess | None = None
         self._versions: dict[str, str] = {}
-        self._buffer = b""
         self._lock = RLock()
 
     def __enter__(self) -> Self:
@@ -60,7 +47,7 @@ class TaskWorker:
     @property
     def pid(self) -> int | None:
         """The subprocess's id, None where none runs."""
-        return self._process.pid if self._process else None
+        return self._child.pid if self._child else None
 
     def entry(self, dataset: str, config: Mapping[str, Any], seed: int) -> dict[str, Any]:
         """`create_dataset(dataset, seed=seed, size=1, **config)[0]` as question, answer and metadata (JSON values).
@@ -72,7 +59,7 @@ class TaskWorker:
         with self._lock:
             try:
                 reply = self._ask("entry", dataset, config, seed)
-            except _LostError as lost:
+            except ChildLostError as lost:
                 raise TaskError(f"no question from dataset {dataset!r} with seed {seed}: {lost}; try again") from lost
         if "error" in reply:
             raise GeneratorError(f"dataset {dataset!r} cannot generate seed {seed}: {reply['error']}")
@@ -95,7 +82,7 @@ class TaskWorker:
                     continue
                 try:
                     reply = self._ask("score", dataset, config, seed, answer)
-                except _LostError as lost:
+                except ChildLostError as lost:
                     lost_children += 1
                     reply = {"score": None, "error": str(lost)}
                 if "error" in reply:
@@ -111,7 +98,7 @@ class TaskWorker:
         with self._lock:
             try:
                 self._start()
-            except _LostError as lost:
+            except ChildLostError as lost:
                 raise TaskError(
                     f"the task worker does not start: {lost}; run it by hand: python -m {CHILD} 1"
                 ) from lost
@@ -127,110 +114,48 @@ class TaskWorker:
     def close(self) -> None:
         """End the subprocess; a later request would start another one."""
         with self._lock:
-            process, self._process = self._process, None
-            if process is None:
-                return
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.close()  # the child ends by itself
-            try:
-                process.wait(CLOSE_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            process.stdout.close()
+            if self._child is not None:
+                self._child.end()
+            self._child = None
 
     def _ask(
         self, command: str, dataset: str, config: Mapping[str, Any], seed: int, answer: str | None = None
     ) -> dict[str, Any]:
-        """One request, one reply. Raises _LostError, and leaves no child behind whose reply could come later."""
-        self._start()
+        """One request, one reply. Raises ChildLostError, and leaves no child behind whose reply could come later."""
+        child = self._start()
         request = {"do": command, "dataset": dataset, "config": dict(config), "seed": seed, "answer": answer}
         try:
-            deadline = time.monotonic() + self.timeout
-            self._send(json.dumps(request).encode() + b"\n", deadline)
-            return self._receive(deadline)
+            return child.ask(request, self.timeout)
         except BaseException:  # Ctrl-C too: a reply that is still to come would answer the next request
             self._kill()
             raise
 
-    def _start(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            return
+    def _start(self) -> ChildProcess:
+        if self._child is not None and self._child.running:
+            return self._child
         self._kill()
-        self._buffer = b""
-        source = str(Path(__file__).resolve().parents[2])
-        self._process = subprocess.Popen(
+        child = self._child = ChildProcess(
             [sys.executable, "-P", "-s", "-W", "ignore", "-m", CHILD, str(self.timeout)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
+            name="the task worker",
             env={
                 "PYTHONHASHSEED": "0",
-                "PYTHONPATH": source,
+                "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
                 "LC_ALL": "C.UTF-8",
                 "TZ": "UTC",
                 "OMP_NUM_THREADS": "1",
                 "OPENBLAS_NUM_THREADS": "1",
             },
+            max_reply_bytes=MAX_REPLY_BYTES,
+            end_seconds=CLOSE_SECONDS,
         )
-        assert self._process.stdin is not None
-        os.set_blocking(self._process.stdin.fileno(), False)
         try:
-            self._versions = self._receive(time.monotonic() + START_SECONDS)
+            self._versions = child.receive(START_SECONDS)
         except BaseException:  # whatever ends it, Ctrl-C too: no half-started child stays behind
             self._kill()
             raise
+        return child
 
     def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            assert pipe is not None
-            pipe.close()
-
-    def _send(self, data: bytes, deadline: float) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        pipe = self._process.stdin.fileno()
-        while data:
-            self._wait(pipe, select.POLLOUT, deadline)
-            try:
-                data = data[os.write(pipe, data) :]
-            except BrokenPipeError as error:
-                raise _LostError(self._ending()) from error
-
-    def _receive(self, deadline: float) -> dict[str, Any]:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
-        while b"\n" not in self._buffer:
-            if len(self._buffer) > MAX_REPLY_BYTES:
-                raise _LostError(f"its reply is beyond {MAX_REPLY_BYTES} bytes")
-            self._wait(pipe, select.POLLIN, deadline)
-            data = os.read(pipe, 1 << 16)
-            if not data:
-                raise _LostError(self._ending())
-            self._buffer += data
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-    def _wait(self, pipe: int, event: int, deadline: float) -> None:
-        poll = select.poll()
-        poll.register(pipe, event)
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise _LostError(f"the task worker gave no reply within {self.timeout:g} s and was stopped")
-
-    def _ending(self) -> str:
-        """How the child died: its exit code, or minus the signal."""
-        assert self._process is not None
-        try:
-            code = self._process.wait(CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return "the task worker closed its pipe"
-        return f"the task worker ended with code {code}"
+        if self._child is not None:
+            self._child.kill()
+        self._child = None

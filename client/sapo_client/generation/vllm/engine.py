@@ -4,19 +4,12 @@ That process holds nothing that cannot be made again: the weights are the policy
 where it dies or falls silent, a new one takes the same rows and gives the same completions.
 """
 
-import contextlib
 import dataclasses
 import hashlib
-import json
 import logging
 import os
-import queue
 import shutil
-import signal
-import subprocess
 import tempfile
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +22,7 @@ from safetensors import SafetensorError
 from sapo_client.generation.engine import begin
 from sapo_client.policy.policy import Policy
 from sapo_verifier import __version__
+from sapo_verifier.child_process import ChildLostError, ChildProcess
 from sapo_verifier.errors import SapoError
 
 log = logging.getLogger(__name__)
@@ -37,6 +31,7 @@ START_SECONDS = 900.0  # until the model stands in memory; a graphics card compi
 SILENCE_SECONDS = 600.0  # without a sign of life, and it counts as hung; one step on a slow CPU takes seconds
 END_SECONDS = 10.0
 RESTARTS = 2  # for one call
+MAX_REPLY_BYTES = 256 << 20  # the most completions of the most tokens that a spec allows, as JSON, take half of it
 LAST_LINES = 15  # of its log, in an error
 
 
@@ -249,77 +244,40 @@ class _Process:
         self._log = scratch / _LOG
         try:
             with self._log.open("wb") as errors:
-                self._child = subprocess.Popen(
+                self._child = ChildProcess(
                     [options.python, "-P", "-s", "-m", "sapo_client.generation.vllm.child"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
+                    name="the vLLM process",
                     env=_environment(options.threads),
-                    start_new_session=True,  # Ctrl-C is for the node, which ends it in order; and one group to kill
-                    text=True,
-                    encoding="utf-8",
+                    max_reply_bytes=MAX_REPLY_BYTES,
+                    end_seconds=END_SECONDS,
+                    errors=errors,
                 )
         except OSError as error:
             raise EngineError(f"{options.python} cannot be started, with its log in {self._log}: {error}") from error
         self.pid = self._child.pid
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
-            self._lines.put(line)
-        self._lines.put("")  # the end
 
     def ask(self, message: dict[str, Any], patience: float) -> dict[str, Any]:
         """Raises EngineDiedError if the process ends, or says nothing for `patience` seconds; EngineError where vLLM
         refuses to start, in its words."""
-        assert self._child.stdin is not None
         try:
-            self._child.stdin.write(json.dumps(message) + "\n")
-            self._child.stdin.flush()
-        except OSError as error:
-            raise EngineDiedError(self._last_words()) from error
-        while True:
-            try:
-                line = self._lines.get(timeout=patience)
-            except queue.Empty:
-                raise EngineDiedError(f"it said nothing for {patience:.0f} s") from None
-            if not line:
-                raise EngineDiedError(self._last_words())
-            answer: dict[str, Any] = json.loads(line)
-            if "ok" in answer:
-                return answer["ok"]  # type: ignore[no-any-return]
-            if "error" in answer:
-                if message["do"] == "start":
-                    raise EngineError(f"vLLM does not run this model here: {answer['error']}; its log is {self._log}")
-                raise EngineDiedError(f"{answer['error']}; its log is {self._log}")
+            answer = self._child.ask(message, patience)
+            while "alive" in answer:
+                answer = self._child.receive(patience)
+        except ChildLostError as error:
+            raise EngineDiedError(f"{error}; the end of {self._log}:\n{self._last_words()}") from error
+        if "error" not in answer:
+            return answer["ok"]  # type: ignore[no-any-return]
+        if message["do"] == "start":
+            raise EngineError(f"vLLM does not run this model here: {answer['error']}; its log is {self._log}")
+        raise EngineDiedError(f"{answer['error']}; its log is {self._log}")
 
     def end(self) -> None:
         """It and all that it started."""
-        assert self._child.stdin is not None
-        with contextlib.suppress(OSError):
-            self._child.stdin.close()  # it ends by itself, unless it hangs
-        self._exit_status(END_SECONDS)
-        # Not reaped yet, so its number, which is its group's, is nobody else's.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._child.wait()
-
-    def _exit_status(self, seconds: float) -> int | None:
-        """Its exit status, as subprocess counts; None if it still runs after `seconds`."""
-        deadline = time.monotonic() + seconds
-        while (found := os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)) is None:
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.02)
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        self._child.end()
 
     def _last_words(self) -> str:
-        status = self._exit_status(END_SECONDS)
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        words = "\n".join(line[:300] for line in lines[-LAST_LINES:])
-        return f"it ended with exit status {status}; the end of {self._log}:\n{words}"
+        return "\n".join(line[:300] for line in lines[-LAST_LINES:])
 
 
 def _environment(threads: int) -> dict[str, str]:

@@ -14,14 +14,15 @@ from sapo_verifier.ipfs.daemon.repo import BlockRepo
 
 RAW = "application/vnd.ipld.raw"
 _BASE_HEADERS = {"X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "*"}
+AT_A_TIME = 32  # blocks that are read and served
 
 
 class GatewayServer:
     """The handlers, and what they have served since the start: `bytes_served`."""
 
-    def __init__(self, repo: BlockRepo, *, concurrency: int = 32) -> None:
+    def __init__(self, repo: BlockRepo) -> None:
         self._repo = repo
-        self._turns = asyncio.Semaphore(concurrency)
+        self._turns = asyncio.Semaphore(AT_A_TIME)
         self.bytes_served = 0
 
     def app(self) -> web.Application:

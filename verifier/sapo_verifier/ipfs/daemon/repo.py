@@ -9,7 +9,6 @@
 A block is written aside, synced, and renamed, so `kill -9` leaves the whole block or none.
 """
 
-import fcntl
 import os
 import re
 import threading
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
+from sapo_verifier.files import lock_file, sync_folder, write_file
 from sapo_verifier.ipfs.errors import BlockTooLarge, RepoError
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -37,8 +37,8 @@ class BlockRepo:
                 (path / name).mkdir(exist_ok=True)
             # Synced here, since whoever made these folders may have died before it did.
             self._shards = {folder.name for folder in (path / "blocks").iterdir()}
-            _sync_folder(path / "blocks")
-            _sync_folder(path)
+            sync_folder(path / "blocks")
+            sync_folder(path)
             for leftover in (path / "tmp").iterdir():
                 leftover.unlink()
             self._pins = set(_digests(path / "blocks", ".pin"))
@@ -67,7 +67,7 @@ class BlockRepo:
                 self._pins.add(digest)
                 is_new = True
             if is_new:
-                _sync_folder(self._file(digest).parent)  # once for both
+                sync_folder(self._file(digest).parent)  # once for both
         return digest
 
     def get(self, digest: bytes) -> bytes | None:
@@ -99,10 +99,6 @@ class BlockRepo:
             self._bytes -= size
             return True
 
-    def digests(self) -> Iterator[bytes]:
-        """The digests of all blocks, by what the folder names say."""
-        yield from _digests(self.path / "blocks")
-
     def unpin(self, digest: bytes) -> bool:
         """Removes a pin. Returns whether there was one."""
         with self._lock:
@@ -120,7 +116,7 @@ class BlockRepo:
     def collect(self) -> list[bytes]:
         """Deletes every block without a pin; returns their digests."""
         removed = []
-        for digest in list(self.digests()):
+        for digest in list(_digests(self.path / "blocks")):
             with self._lock:
                 if digest not in self._pins and self.delete(digest):
                     removed.append(digest)
@@ -138,23 +134,15 @@ class BlockRepo:
         return self._file(digest).with_suffix(".pin")
 
     def _write(self, target: Path, data: bytes) -> None:
-        """Writes aside, syncs, renames. The caller syncs the folder."""
+        """The caller syncs the folder."""
         shard = target.parent
         if shard.name not in self._shards:
             shard.mkdir(exist_ok=True)
-            _sync_folder(shard.parent)
+            sync_folder(shard.parent)
             self._shards.add(shard.name)
         self._counter += 1
         aside = self.path / "tmp" / f"{target.name}.{self._counter}"
-        try:
-            with aside.open("xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            aside.replace(target)
-        except OSError:
-            aside.unlink(missing_ok=True)  # a full disk must not stay full of halves
-            raise
+        write_file(target, data, synced="data", aside=aside)
 
     def _set_aside(self, digest: bytes) -> None:
         file = self._file(digest)
@@ -172,15 +160,13 @@ class BlockRepo:
 
 def _take(path: Path) -> int:
     """Takes repo.lock and writes the process id into it; the kernel gives it back when the process dies."""
-    descriptor = os.open(path / "repo.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        owner = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
-        os.close(descriptor)
+    lock = path / "repo.lock"
+    descriptor = lock_file(lock)
+    if descriptor is None:
+        owner = lock.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
         raise RepoError(
             f"block repository {path} is used by another daemon (process {owner}); stop it, or give another --repo"
-        ) from error
+        )
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
@@ -194,11 +180,3 @@ def _digests(folder: Path, suffix: str = "") -> Iterator[bytes]:
             name = file.name.removesuffix(suffix)
             if file.name == name + suffix and _NAME.fullmatch(name) and name.startswith(shard.name):
                 yield bytes.fromhex(name)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

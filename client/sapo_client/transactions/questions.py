@@ -1,8 +1,7 @@
-"""What a transaction may cost, why it failed, who used a nonce, and whether its round is still the same: the outbox's
-questions to the chain."""
+"""The outbox's questions to the chain: why a transaction failed, who used a nonce, what a call would cost, and whether
+a round is still the same."""
 
-from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from eth_utils.address import to_checksum_address
 from web3 import Web3
@@ -12,46 +11,7 @@ from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
 from sapo_verifier.chain.reader import ChainReader
-
-GWEI = 10**9
-
-
-@dataclass(frozen=True)
-class Fees:
-    """Wei per gas (EIP-1559)."""
-
-    max_fee: int
-    tip: int
-
-    @classmethod
-    def of_market(cls, w3: Web3, cap: int) -> Self:
-        """Room for the base fee to double, as wallets do, within the cap."""
-        tip = min(int(w3.eth.max_priority_fee), cap)
-        return cls(min(2 * base_fee(w3) + tip, cap), tip)
-
-    def raised(self, market: "Fees", cap: int) -> "Fees | None":
-        """At least an eighth more, as nodes ask of a replacement (they ask a tenth); None where the cap forbids it."""
-        max_fee = max(market.max_fee, self.max_fee * 9 // 8 + 1)
-        tip = max(market.tip, self.tip * 9 // 8 + 1)
-        return Fees(max_fee, min(tip, max_fee)) if max_fee <= cap else None
-
-
-def base_fee(w3: Web3) -> int:
-    """Wei per gas that the latest block asked for. Raises ChainError where the chain knows no base fee."""
-    fee = w3.eth.get_block("latest").get("baseFeePerGas")
-    if fee is None:
-        raise ChainError("this chain has no base fee (EIP-1559), which the client needs; use another chain")
-    return int(fee)
-
-
-def estimate_gas(w3: Web3, request: Any) -> int:
-    """Gas with a quarter to spare, in the block that comes next: calls depend on its number and on our earlier ones."""
-    try:
-        gas = w3.eth.estimate_gas(request, "pending")
-    except Web3RPCError:
-        # Not every RPC knows the pending block; if it is something else, it says so again.
-        gas = w3.eth.estimate_gas(request, "latest")
-    return gas * 5 // 4
+from sapo_verifier.chain.signing import base_fee, estimate_gas, request_of
 
 
 def succeeded(receipt: dict[str, Any]) -> bool:
@@ -90,14 +50,9 @@ def taker_of_nonce(w3: Web3, address: str, nonce: int, low: int, high: int) -> b
 
 def cost_of(reader: ChainReader, call: Call, sender: str) -> int | None:
     """Wei that a call costs at the latest block's prices, or None where the contract refuses it."""
-    request: Any = {
-        "from": to_checksum_address(sender),
-        "to": to_checksum_address(reader.address_of(call.contract)),
-        "data": "0x" + call.encode().hex(),
-    }
     with rpc.transport(reader.rpc_url):
         try:
-            gas = estimate_gas(reader.w3, request)
+            gas = estimate_gas(reader.w3, request_of(reader, call, sender))
         except ContractLogicError:
             return None
         return gas * base_fee(reader.w3)

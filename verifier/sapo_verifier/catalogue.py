@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sapo_verifier.tasks.task import TaskError
+from sapo_verifier.errors import TaskError
 
 
 @dataclass(frozen=True)
@@ -191,3 +191,14 @@ def may_score(name: str, answer: str) -> bool:
     """Whether an answer reaches the dataset's scorer; one that does not is worth 0.0."""
     pattern = CATALOGUE[name].answers
     return pattern is None or pattern.fullmatch(answer) is not None
+
+
+def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A rule's configuration as the dataset takes it: {"decimal": "0.5"} becomes 0.5."""
+    return {key: _plain(value) for key, value in config.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return float(value["decimal"]) if set(value) == {"decimal"} else plain_config(value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
