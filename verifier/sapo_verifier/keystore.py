@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
@@ -23,7 +23,7 @@ BACKUP = (
 )
 
 
-class KeystoreError(SapoError):
+class KeystoreError(UsageError):
     """A key or password file that is missing, unsafe or wrong."""
 
 

@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from sapo_client.state.disk import disk_failure
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import SapoError, UnableError
 
 
 class DatabaseBrokenError(SapoError):
@@ -29,6 +29,6 @@ def open_database(path: Path, table: str, remedy: str) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         db.close()
         if (words := disk_failure(error)) is not None:
-            raise SapoError(f"{path}: {words}") from error
+            raise UnableError(f"{path}: {words}") from error
         raise DatabaseBrokenError(f"{path} cannot be read ({error}); {remedy}") from error
     return db

@@ -10,7 +10,7 @@ from typing import Any
 
 from sapo_client.state.disk import disk_failure
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UNABLE, SapoError
 
 VERSION = 2
 
@@ -50,6 +50,8 @@ CREATE INDEX attempt_entry ON attempt (entry);
 
 class OutboxError(SapoError):
     """The outbox cannot be used as asked: in use, of another account, or a key that means something else already."""
+
+    exit_status = UNABLE
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def main() -> int:
             run(checked, make=made)
     except SapoError as error:
         print(f"adversaries: {error}", file=sys.stderr)
-        return 1
+        return error.exit_status
     return 0
 
 

@@ -8,7 +8,7 @@ from web3.exceptions import ContractLogicError, TimeExhausted, Web3RPCError
 
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainError, explain
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
 from sapo_verifier.chain.reader import ChainReader
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _send(w3: Any, account: "LocalAccount", request: Any, call: Call, reader: Ch
         w3.eth.send_raw_transaction(signed.raw_transaction)
         receipt = w3.eth.wait_for_transaction_receipt(signed.hash, timeout=seconds, poll_latency=0.2)
     except TimeExhausted:
-        raise ChainError(
+        raise ChainUnavailable(
             f"{call.function}: the transaction {hash_} was not mined in {seconds:.0f} s; look it up, it may still be"
         ) from None
     except (ContractLogicError, Web3RPCError) as error:

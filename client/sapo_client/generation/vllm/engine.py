@@ -29,7 +29,7 @@ from safetensors import SafetensorError
 from sapo_client.generation.engine import begin
 from sapo_client.policy.policy import Policy
 from sapo_verifier import __version__
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ RESTARTS = 2  # for one call
 LAST_LINES = 15  # of its log, in an error
 
 
-class EngineError(SapoError):
+class EngineError(UnableError):
     """vLLM cannot generate, and what it said."""
 
 
