@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from sapo_client.state.report import read_rounds, read_status
-from sapo_client.state.settings import FILE_NAME, Settings
 from sapo_devnet.checkout import SCRIPTS
 from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.processes import Process
@@ -79,22 +78,16 @@ class DevnetNode:
         command += ["--engine", "torch" if policy.base == "pocket" else options.engine]
         for other in options.policies:
             if other.base != policy.base:
-                command += ["--other-base", str(other.folder)]
+                command += ["--base-folder", str(other.folder)]
         command += ["--ipfs-api", self.api, "--ipfs-gateway", self.gateway, "--poll-seconds", "0.2"]
         command += ["--i", str(options.own_groups), "--j", str(options.external_groups)]
         command += ["--seed", str(options.seed), "--threads", str(options.threads)]
+        if options.last_round is not None:
+            command += ["--set", f"sapo.last_round={options.last_round}"]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode != 0:
             raise SapoError(f"sapo init failed for {self.name}: {made.stderr.strip()}")
         self.address = made.stdout.strip().lower()
-        if options.last_round is not None:
-            self._publish_until(options.last_round)
-
-    def _publish_until(self, last_round: int) -> None:
-        settings = Settings.load(self.home)
-        sapo = settings.sapo.model_copy(update={"last_round": last_round})
-        (self.home / FILE_NAME).unlink()
-        settings.model_copy(update={"sapo": sapo}).write(self.home)
 
     def start(self) -> None:
         """`sapo run`; also after it was killed."""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from sapo_devnet.checkout import ROOT
-from sapo_devnet.pay import ETHER
 from sapo_devnet.pocket import QUICK_STEPS
 from sapo_devnet.processes import end_with_parent
 
 HONEST, ROUNDS = 5, 2
+ETHER = 10**18
 # The liar and the lazy one each among others, as both vote about everything.
 GROUPS = (
     (

@@ -108,7 +108,7 @@ def test_a_running_nodes_outbox_cannot_be_opened_beside_it(devnet: Run) -> None:
     with pytest.raises(Exception, match="in use by another process"):
         Outbox(home / "outbox.sqlite", devnet.reader, account)
     second = sapo("run", "--home", home, "--password-file", devnet.data / "node0.password")
-    assert second.returncode == 1
+    assert second.returncode == 3
     assert "another process runs the node" in second.stderr
 
 

@@ -190,7 +190,13 @@ def test_an_auditor_finds_the_copy_and_the_empty_promise(story: Story) -> None:
 def verify(story: Story, *words: Any) -> "subprocess.CompletedProcess[str]":
     net = story.net
     command = [sys.executable, "-m", "sapo_verifier", "batch", *map(str, words), "--rpc", net.chain.url]
-    command += ["--deployment", str(net.folder / "deployment.json"), "--base", str(net.policy), "--allow-private"]
+    command += [
+        "--deployment",
+        str(net.folder / "deployment.json"),
+        "--base-folder",
+        str(net.policy),
+        "--allow-private",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return done

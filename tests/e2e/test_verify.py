@@ -24,7 +24,7 @@ def verify(*words: Any) -> "subprocess.CompletedProcess[str]":
 
 def options(run: Run, *, rpc: str = "", base: bool = True, private: bool = True, deployment: Path | None = None) -> Any:
     words = ["--rpc", rpc or run.url, "--deployment", deployment or run.data / "deployment.json"]
-    words += ["--base", run.policy] if base else []
+    words += ["--base-folder", run.policy] if base else []
     return words + (["--allow-private"] if private else [])
 
 
@@ -54,7 +54,7 @@ def test_without_the_base_the_text_check_is_unknown(devnet: Run) -> None:
     found = statuses(done)
     assert found["text"] == "unknown"
     assert found["sampling"] == found["reward"] == "pass"
-    assert "Give its folder with --base" in done.stdout
+    assert "Give its folder with --base-folder" in done.stdout
 
 
 def test_without_allow_private_nothing_is_fetched(devnet: Run) -> None:
@@ -64,7 +64,7 @@ def test_without_allow_private_nothing_is_fetched(devnet: Run) -> None:
     assert "--allow-private" in done.stdout
 
 
-@pytest.mark.parametrize(("index", "code"), [("15", 1), ("999999", 1), ("-1", 2), (str(1 << 256), 2), ("x", 2)])
+@pytest.mark.parametrize(("index", "code"), [("15", 3), ("999999", 3), ("-1", 2), (str(1 << 256), 2), ("x", 2)])
 def test_a_batch_that_is_not_there(devnet: Run, index: str, code: int) -> None:
     done = verify(*options(devnet), "--", index)
     assert done.returncode == code
@@ -74,13 +74,13 @@ def test_a_batch_that_is_not_there(devnet: Run, index: str, code: int) -> None:
 
 def test_an_rpc_that_does_not_answer(devnet: Run) -> None:
     done = verify(0, *options(devnet, rpc="http://127.0.0.1:9"))
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "127.0.0.1:9" in done.stderr
 
 
 def test_a_bad_gateway_is_named(devnet: Run) -> None:
     done = verify(0, *options(devnet), "--gateway", "http://nowhere")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "http://nowhere" in done.stderr
 
 
@@ -89,7 +89,7 @@ def test_a_deployment_file_of_another_network(devnet: Run, tmp_path: Path) -> No
     document = json.loads((devnet.data / "deployment.json").read_text())
     foreign.write_text(json.dumps(document | {"chain_id": 1}))
     done = verify(0, *options(devnet, deployment=foreign))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "chain 31337" in done.stderr
     contracts = document["contracts"]
     swapped = contracts | {"rounds": contracts["nodes"], "nodes": contracts["rounds"]}
@@ -99,7 +99,7 @@ def test_a_deployment_file_of_another_network(devnet: Run, tmp_path: Path) -> No
     assert done.stderr.startswith("sapo-verify: ")
     foreign.unlink()
     done = verify(0, *options(devnet, deployment=foreign))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert str(foreign) in done.stderr
 
 
@@ -110,5 +110,6 @@ def test_a_base_with_one_byte_changed_is_not_the_base(devnet: Run, tmp_path: Pat
     data[-1] ^= 1
     (changed / "model.safetensors").write_bytes(data)
     words = options(devnet, base=False)
-    assert statuses(verify(0, *words, "--base", changed, "--json"))["text"] == "unknown"
-    assert statuses(verify(0, *words, "--base", changed, "--base", devnet.policy, "--json"))["text"] == "pass"
+    assert statuses(verify(0, *words, "--base-folder", changed, "--json"))["text"] == "unknown"
+    words += ["--base-folder", changed, "--base-folder", devnet.policy]
+    assert statuses(verify(0, *words, "--json"))["text"] == "pass"

@@ -1,14 +1,14 @@
-"""scripts/deploy as a person runs it, against a real Anvil."""
+"""`sapo network deploy` as a person runs it, against a real Anvil."""
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from sapo_client import cli
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.testkit.anvil import Anvil
 from sapo_devnet.testkit.networks import deploy_on, small_spec
@@ -21,7 +21,7 @@ from sapo_verifier.chain.reader import ChainReader
 
 
 def run(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(ROOT / "scripts" / "deploy"), *map(str, arguments)]
+    command = [sys.executable, "-m", "sapo_client", "network", "deploy", *map(str, arguments)]
     return subprocess.run(
         command,
         capture_output=True,
@@ -33,13 +33,9 @@ def run(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[
     )
 
 
-def run_here(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
-) -> tuple[int, str, str]:
+def run_here(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """As `run`, in this process: importing everything again for each mistake would take most of the time."""
-    monkeypatch.setattr(sys, "argv", ["deploy", *map(str, arguments)])
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    status = runpy.run_path(str(ROOT / "scripts" / "deploy"))["main"]()
+    status = cli.main(["network", "deploy", *map(str, arguments)])
     printed = capsys.readouterr()
     return status, printed.out, printed.err
 
@@ -75,7 +71,6 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
     anvil: Anvil,
     spec_file: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -88,19 +83,19 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
     arguments = ["--rpc", anvil.url, "--keystore", tmp_path / "key.json", "--password-file", password]
     arguments += ["--spec", spec_file, "--out", out, "--first-block", 50]
 
-    status, broke_out, broke_err = run_here(monkeypatch, capsys, *arguments)
+    status, broke_out, broke_err = run_here(capsys, *arguments)
     assert status == 1
     assert "too little coin" in broke_err
     assert not out.exists()
 
     anvil.rpc("anvil_setBalance", address, hex(10**18))
-    status, done_out, done_err = run_here(monkeypatch, capsys, *arguments)
+    status, done_out, done_err = run_here(capsys, *arguments)
     assert (status, done_err) == (0, "")
     deployment = Deployment.load(out)
     assert deployment.first_block == 50
 
-    status, _, again = run_here(monkeypatch, capsys, *arguments)
-    assert (status, "exists already" in again) == (1, True)
+    status, _, again = run_here(capsys, *arguments)
+    assert (status, "exists already" in again) == (2, True)
     assert Deployment.load(out) == deployment
 
     key = keystore.load(tmp_path / "key.json", secret).key.hex()
@@ -110,31 +105,31 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "exit_status", "words"),
     [
-        ({"--rpc": "http://127.0.0.1:9/SECRET"}, "http://127.0.0.1:9/… refuses the connection"),
-        ({"--spec": "/nonexistent.json"}, "cannot be read"),
-        ({"--artifacts": "/nonexistent"}, "run `make contracts` first"),
-        ({"--first-block": "0"}, "round 0 would begin at block 0"),
-        ({"--unlocked": "0x" + "99" * 20}, "holds no key of that account; use a keystore"),
-        ({"--unlocked": "me"}, "'me' is no address"),
+        ({"--rpc": "http://127.0.0.1:9/SECRET"}, 3, "http://127.0.0.1:9/… refuses the connection"),
+        ({"--spec": "/nonexistent.json"}, 2, "cannot be read"),
+        ({"--artifacts": "/nonexistent"}, 2, "run `make contracts` first"),
+        ({"--first-block": "0"}, 1, "round 0 would begin at block 0"),
+        ({"--unlocked": "0x" + "99" * 20}, 1, "holds no key of that account; use a keystore"),
+        ({"--unlocked": "me"}, 2, "'me' is no address"),
     ],
 )
 def test_mistakes_are_answered_in_a_sentence(
     anvil: Anvil,
     spec_file: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     change: dict[str, str],
+    exit_status: int,
     words: str,
 ) -> None:
     arguments = {"--rpc": anvil.url, "--unlocked": anvil.account(0).address, "--spec": str(spec_file)}
     arguments |= {"--out": str(tmp_path / "deployment.json")} | change
-    status, out, err = run_here(monkeypatch, capsys, *(part for pair in arguments.items() for part in pair))
-    assert status == 1
+    status, out, err = run_here(capsys, *(part for pair in arguments.items() for part in pair))
+    assert status == exit_status
     assert words in err
-    assert err.startswith("deploy: ")
+    assert err.startswith("sapo: ")
     assert err.count("\n") == 1
     assert "SECRET" not in out + err
     assert not (tmp_path / "deployment.json").exists()
@@ -144,14 +139,13 @@ def test_a_spec_that_is_not_valid_is_refused(
     anvil: Anvil,
     spec_file: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     spec_file.write_text(json.dumps(small_spec().to_json() | {"max_slots": 200}))
     account = anvil.account(0).address
     arguments = ["--rpc", anvil.url, "--unlocked", account, "--spec", spec_file, "--out", tmp_path / "d.json"]
-    status, _, err = run_here(monkeypatch, capsys, *arguments)
-    assert (status, "more than a claim word's 256" in err) == (1, True)
+    status, _, err = run_here(capsys, *arguments)
+    assert (status, "more than a claim word's 256" in err) == (2, True)
     assert anvil.w3.eth.get_transaction_count(account) == 0
 
 

@@ -201,13 +201,13 @@ def test_private_peers_are_refused_without_permission(tmp_path: Path, daemon: Da
     failed = subprocess.run(
         [*daemon_command(tmp_path / "x"), "--peer", daemon.gateway], capture_output=True, text=True, timeout=20
     )
-    assert failed.returncode == 1
+    assert failed.returncode == 2
     assert "--allow-private" in failed.stderr
 
 
 def test_a_second_daemon_on_one_repository_is_refused_in_words(daemon: Daemon) -> None:
     second = subprocess.run(daemon_command(daemon.repo), capture_output=True, text=True, timeout=20)
-    assert second.returncode == 1
+    assert second.returncode == 3
     assert f"used by another daemon (process {daemon.process.pid})" in second.stderr
     assert "Traceback" not in second.stderr
 
@@ -215,7 +215,7 @@ def test_a_second_daemon_on_one_repository_is_refused_in_words(daemon: Daemon) -
 def test_an_address_in_use_is_refused_in_words(tmp_path: Path, daemon: Daemon) -> None:
     command = [*daemon_command(tmp_path / "x"), "--gateway", daemon.gateway_url.removeprefix("http://")]
     second = subprocess.run(command, capture_output=True, text=True, timeout=20)
-    assert second.returncode == 1
+    assert second.returncode == 3
     assert "Give another --gateway" in second.stderr
 
 

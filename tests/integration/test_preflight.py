@@ -141,10 +141,10 @@ def no_settings(home: Home) -> str:
     return "is no node's home"
 
 
-REFUSALS = (
-    wrong_password, wrong_chain, no_chain, not_registered, operator_of_nobody, wrong_folder, unknown_base,
-    private_endpoint, no_settings,
-)  # fmt: skip
+REFUSALS = {  # and the exit status
+    wrong_password: 2, wrong_chain: 2, no_chain: 3, not_registered: 1, operator_of_nobody: 1, wrong_folder: 3,
+    unknown_base: 2, private_endpoint: 2, no_settings: 2,
+}  # fmt: skip
 
 
 def test_what_is_wrong_is_said_before_anything_heavy_is_imported(make: Callable[[], Home]) -> None:
@@ -164,7 +164,7 @@ def test_what_is_wrong_is_said_before_anything_heavy_is_imported(make: Callable[
     assert done.returncode == 0, done.stderr
     found, modules = json.loads(done.stdout)
     for refusal, (status, said), sentence in zip(REFUSALS, found, expected, strict=True):
-        assert status == 1, refusal
+        assert status == REFUSALS[refusal], refusal
         assert said.startswith("sapo: "), said
         assert sentence in said, refusal
     assert "sapo_client.node.preflight" in modules, "the list of modules was understood"
@@ -186,7 +186,8 @@ def test_a_slashed_node_is_refused_and_one_that_owes_is_not(make: Callable[[], H
         with ready(home.path, home.password, register=False) as checked:
             assert checked.node == address
             assert checked.settings.policy.lora_rank == 0
-        with ready(home.path, home.password, register=False, policy={"lora_rank": 4}) as checked:
+        changes = {"policy": {"lora_rank": 4}}
+        with ready(home.path, home.password, register=False, changes=changes) as checked:
             assert checked.settings.policy.lora_rank == 4, "for this run, instead of the home's"
     info = reader.node_of(address)
     assert info.state is NodeState.EXITING

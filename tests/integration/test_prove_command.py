@@ -65,7 +65,7 @@ def test_nothing_to_prove(
 
 
 def test_a_batch_that_does_not_exist(made: Publishers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(words(made, tmp_path, 77)) == 1
+    assert cli.main(words(made, tmp_path, 77)) == 3
     assert "there is no batch 77" in capsys.readouterr().err
 
 
@@ -84,12 +84,12 @@ def test_the_proof_is_shown(made: Publishers, tmp_path: Path, capsys: pytest.Cap
 
 
 def test_sending_needs_a_key(made: Publishers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([*words(made, tmp_path, FALSE), "--send"]) == 1
+    assert cli.main([*words(made, tmp_path, FALSE), "--send"]) == 2
     assert "--keystore FILE" in capsys.readouterr().err
     missing = str(tmp_path / "none.json")
     keystore.write_random_password(tmp_path / "password")
     more = ["--send", "--keystore", missing, "--password-file", str(tmp_path / "password")]
-    assert cli.main([*words(made, tmp_path, FALSE), *more]) == 1
+    assert cli.main([*words(made, tmp_path, FALSE), *more]) == 2
     assert "there is no keystore at" in capsys.readouterr().err
 
 

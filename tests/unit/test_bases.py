@@ -7,16 +7,21 @@ import pytest
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
-from sapo_verifier.bases import BaseMissingError, Bases, Tokenizer, digest_of_folder, find_base
-from sapo_verifier.errors import SapoError
+from sapo_devnet.testkit.networks import small_spec
+from sapo_verifier.bases import BaseMissingError, Bases, Tokenizer, base_in, digest_of_folder, find_base
+from sapo_verifier.errors import SapoError, UsageError
 from sapo_verifier.spec import BaseRule
 
 
-def rule(digest):
+def rule(digest, id="tiny"):
     return BaseRule(
-        id="tiny", digest=digest, vocab=10, eos=[0], context=64, template="compact", max_token_bytes=4,
+        id=id, digest=digest, vocab=10, eos=[0], context=64, template="compact", max_token_bytes=4,
         max_adapter_bytes=1, max_rank=0,
     )  # fmt: skip
+
+
+def spec_of(*bases):
+    return small_spec(bases=[base.model_dump(mode="json") | {"max_token_bytes": 24} for base in bases])
 
 
 @pytest.fixture
@@ -104,6 +109,19 @@ def test_the_base_is_found_among_others(folder, tmp_path):
     assert find_base(rule(digest_of_folder(folder)), places) == folder
 
 
+def test_a_base_of_a_spec_by_its_files_or_its_id(folder, tmp_path):
+    digest = digest_of_folder(folder)
+    spec = spec_of(rule(bytes(32)), rule(digest, id="mine"))
+    assert base_in(spec, folder, None).id == "mine"
+    assert base_in(spec, folder, "tiny").digest == bytes(32), "an id is taken at its word"
+    with pytest.raises(UsageError, match=r"no base 'gpt'; choose one of: tiny \(0x0000.*\), mine \(0x"):
+        base_in(spec, folder, "gpt")
+    with pytest.raises(UsageError, match="several bases of the spec; say which with --base: mine, yours"):
+        base_in(spec_of(rule(digest, id="mine"), rule(digest, id="yours")), folder, None)
+    with pytest.raises(BaseMissingError, match="holds no base of the network's spec, which has: tiny"):
+        base_in(spec_of(rule(bytes(32))), folder, None)
+
+
 def test_what_was_looked_at_is_named(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     missing = tmp_path / "missing"
@@ -111,7 +129,7 @@ def test_what_was_looked_at_is_named(folder, tmp_path):
         find_base(rule(b"\xab" * 32), [missing, tmp_path / "empty", folder])
     words = str(caught.value)
     assert "base tiny with digest 0xabab" in words
-    assert "--base" in words
+    assert "--base-folder" in words
     assert f"{missing} (no such folder)" in words
     assert f"{tmp_path / 'empty'} (no files)" in words
     assert f"{folder} (digest 0x{digest_of_folder(folder).hex()[:10]}…)" in words

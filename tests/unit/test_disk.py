@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sapo_client import cli
+from sapo_client.commands import status
 from sapo_client.state.sqlite import disk_failure
 
 
@@ -72,6 +73,6 @@ def test_an_error_that_is_not_the_disk_s_is_not_hidden(monkeypatch: pytest.Monke
     def fail(_: object) -> int:
         raise ConnectionRefusedError(111, "no")
 
-    monkeypatch.setattr(cli, "_status", fail)
+    monkeypatch.setattr(status, "run", fail)
     with pytest.raises(ConnectionRefusedError):
         cli.main(["status"])

@@ -335,7 +335,7 @@ def test_a_smaller_policy_learns_beside_a_larger_one(
 
 @pytest.mark.parametrize("arguments", [["--generate", "33"], ["--poisoners", "8"], ["--rounds", "0"], ["--j", "-1"]])
 def test_a_setting_that_cannot_be_played_is_refused_in_words(arguments: list[str], capsys: pytest.CaptureFixture[str]):
-    assert main(["run", *arguments]) == 1
+    assert main(["run", *arguments]) == 2
     assert capsys.readouterr().err.startswith("experiment: ")
 
 

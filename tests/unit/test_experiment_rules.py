@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 import torch
 
-from sapo_client.cli import _parser
+from sapo_client.cli import PROGRAM
 from sapo_client.pocket import EOS_ID
 from sapo_client.policy.policy import Policy
 from sapo_client.state.settings import SapoSettings
@@ -140,7 +140,7 @@ def test_settings_and_commands_know_every_rule():
     for rule in RULES:
         assert SapoSettings(external=rule).external == rule
     assert TrainConfig().external == SapoSettings().external
-    for parser, command in ((_parser(), "init"), (swarm_parser(), "run")):
+    for parser, command in ((PROGRAM.parser(), "init"), (swarm_parser(), "run")):
         (commands,) = [action.choices for action in parser._actions if isinstance(action.choices, dict)]
         (option,) = [action for action in commands[command]._actions if action.dest == "external"]
         assert set(option.choices) == set(RULES)

@@ -35,7 +35,7 @@ def test_without_the_hub_a_name_is_explained_and_nothing_is_made(
     home = tmp_path / "home"
     words = ("init", "--home", home, "--deployment", tmp_path / "none.json", "--policy", "Qwen/Qwen2.5-0.5B-Instruct")
     done = sapo(*words)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "the Hugging Face hub does not answer" in done.stderr
     assert "copy the model's folder here" in done.stderr
     assert not home.exists()

@@ -15,7 +15,6 @@ from answering import chat_base as answering_base
 from answering import chat_folder, compact_folder
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
-from sapo_devnet.checkout import ROOT
 from sapo_devnet.policies import DevnetPolicy, devnet_spec
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.cid import BLOCK_LIMIT
@@ -174,7 +173,8 @@ def test_a_template_that_a_base_cannot_spell_is_refused(compact: Path) -> None:
 
 
 def spec_command(*words: object) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, ROOT / "scripts/spec", *map(str, words)], capture_output=True, text=True)
+    command = [sys.executable, "-m", "sapo_client", "network", "spec", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_the_spec_command_writes_what_deploy_reads(chat: Path, tmp_path: Path) -> None:
@@ -183,6 +183,11 @@ def test_the_spec_command_writes_what_deploy_reads(chat: Path, tmp_path: Path) -
     (tmp_path / "spec.json").write_text(done.stdout)
     spec = read_spec(tmp_path / "spec.json")
     assert spec == models_spec([chat_base(chat, "chat", examples=True)], max_new_tokens=99)
+    more = ["--base", f"chat={chat}", "--max-new-tokens", 99, "--examples", "--out", tmp_path / "file.json"]
+    assert spec_command(*more).stdout == ""
+    assert (tmp_path / "file.json").read_text() == done.stdout
+    again = spec_command(*more)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +195,6 @@ def test_the_spec_command_writes_what_deploy_reads(chat: Path, tmp_path: Path) -
 )
 def test_the_spec_command_says_what_is_wrong(base: str, words: str) -> None:
     done = spec_command("--base", base)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("spec: ")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
     assert words in done.stderr

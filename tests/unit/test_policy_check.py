@@ -295,7 +295,7 @@ def test_another_base_than_the_one_that_sampled(shared: World, tmp_path: Path) -
 def test_a_base_that_is_not_here_is_this_machine_s_trouble(honest: Made) -> None:
     outcome = PolicyModels(Bases([]))(honest.audit(None))
     assert outcome.status == "unknown"
-    assert "Give its folder with --base" in outcome.reason
+    assert "Give its folder with --base-folder" in outcome.reason
 
 
 @pytest.mark.parametrize("prompt", ["", "x" * 34, "ä", "Ä" * 40])

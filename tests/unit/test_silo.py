@@ -1,7 +1,10 @@
 """Silo mode trains, and goes on where it stopped as if it had not."""
 
+import json
+
 import pytest
 
+from sapo_client import cli
 from sapo_client.batches import publish
 from sapo_client.node import silo
 from sapo_client.policy.checkpoint import latest_checkpoint
@@ -28,6 +31,23 @@ def run(folder, home, rounds):
     policy = Policy.load(folder, spec.bases[0])
     silo.train(home, spec, policy, TrainConfig(own_groups=2, external_groups=0), rounds=rounds, seed=3)
     return policy.weight_bytes()
+
+
+def test_training_alone_as_it_is_typed(folder, tmp_path, capsys):
+    """The base is found by its files; what no spec has is named with what it has."""
+    (tmp_path / "spec.json").write_text(json.dumps(pocket_spec(folder).to_json()))
+    words = ["train", "--policy", str(folder), "--rounds", "1", "--i", "2", "--home", str(tmp_path / "home")]
+    assert cli.main([*words, "--spec", str(tmp_path / "spec.json")]) == 0
+    assert [report["round"] for report in read_rounds(tmp_path / "home")] == [0]
+    assert cli.main([*words[:-2], "--home", str(tmp_path / "rules"), "--base", "pocket"]) == 0
+    assert read_rounds(tmp_path / "rules")[0]["completions"] == read_rounds(tmp_path / "home")[0]["completions"]
+    assert cli.main([*words, "--spec", str(tmp_path / "spec.json"), "--base", "gpt-9"]) == 2
+    assert "has no base 'gpt-9'; choose one of: pocket (0x" in capsys.readouterr().err
+    other = tiny_folder(tmp_path / "other", seed=1)
+    assert cli.main([*words, "--spec", str(tmp_path / "spec.json"), "--policy", str(other)]) == 3
+    assert "holds no base of the network's spec, which has: pocket (0x" in capsys.readouterr().err
+    assert cli.main([*words, "--spec", str(tmp_path / "spec.json"), "--policy", str(other), "--base", "pocket"]) == 3
+    assert "base pocket with digest" in capsys.readouterr().err
 
 
 def test_a_run_in_two_parts_is_the_run_in_one(folder, tmp_path):

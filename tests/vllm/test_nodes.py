@@ -56,9 +56,9 @@ def test_a_verifier_with_the_model_accepts_vllms_batch(
     assert made.check(policy_model(bases)).status == "pass"
 
 
-def test_silo_training_with_vllm_as_it_is_typed(tmp_path: Path) -> None:
+def test_training_alone_with_vllm_as_it_is_typed(tmp_path: Path) -> None:
     base = tiny_folder(tmp_path / "base", width=64)
-    command = [sys.executable, "-m", "sapo_client", "train", "--silo", "--engine", "vllm", "--home", str(tmp_path)]
+    command = [sys.executable, "-m", "sapo_client", "train", "--engine", "vllm", "--home", str(tmp_path)]
     command += ["--policy", str(base), "--rounds", "1", "--i", "2", "--threads", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr

@@ -9,12 +9,12 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from sapo_verifier import canonical
 from sapo_verifier.cid import block_digest
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import SapoError, UnableError, UsageError
 from sapo_verifier.objects import hex_digest
-from sapo_verifier.spec import BaseRule
+from sapo_verifier.spec import BaseRule, Spec
 
 
-class BaseMissingError(SapoError):
+class BaseMissingError(UnableError):
     """No folder at hand holds the base."""
 
 
@@ -27,7 +27,7 @@ def digest_of_folder(folder: Path) -> bytes:
             with path.open("rb") as file:
                 files[relative.as_posix()] = "0x" + hashlib.file_digest(file, "sha256").hexdigest()
     if not files:
-        raise SapoError(f"{folder} holds no files; give the folder of a model")
+        raise UsageError(f"{folder} holds no files; give the folder of a model")
     return block_digest(canonical.encode(files))
 
 
@@ -44,9 +44,36 @@ def find_base(rule: BaseRule, folders: Iterable[Path]) -> Path:
             return folder
         looked.append(f"{folder} (digest {hex_digest(found)[:12]}…)")
     raise BaseMissingError(
-        f"base {rule.id} with digest {hex_digest(rule.digest)} was not found. Give its folder with --base. "
+        f"base {rule.id} with digest {hex_digest(rule.digest)} was not found. Give its folder with --base-folder. "
         f"Looked at: {', '.join(looked) or 'nothing'}"
     )
+
+
+def base_in(spec: Spec, folder: Path, base_id: str | None) -> BaseRule:
+    """The base of the spec that `base_id` names; None: the one whose files the folder holds.
+
+    Raises UsageError where the spec has no such base, or several whose files these are; BaseMissingError where it has
+    none. Both list what it has.
+    """
+    known = ", ".join(f"{base.id} ({hex_digest(base.digest)})" for base in spec.bases)
+    if base_id is not None:
+        base = spec.base(base_id)
+        if base is None:
+            raise UsageError(f"the network's spec has no base {base_id!r}; choose one of: {known}")
+        return base
+    digest = digest_of_folder(folder)
+    found = [base for base in spec.bases if base.digest == digest]
+    if not found:
+        raise BaseMissingError(
+            f"{folder} (digest {hex_digest(digest)}) holds no base of the network's spec, which has: {known}. Give the "
+            "folder of one of them"
+        )
+    if len(found) > 1:
+        raise UsageError(
+            f"{folder} holds the files of several bases of the spec; say which with --base: "
+            f"{', '.join(base.id for base in found)}"
+        )
+    return found[0]
 
 
 class Bases:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 from sapo_verifier.files import write_file
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ BACKUP = (
 )
 
 
-class KeystoreError(SapoError):
+class KeystoreError(UsageError):
     """A key or password file that is missing, unsafe or wrong."""
 
 

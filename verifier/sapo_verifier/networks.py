@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from sapo_verifier import canonical
 from sapo_verifier.bases import Tokenizer, digest_of_folder
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import ObjectError, SapoError, UsageError
 from sapo_verifier.spec import COMPACT, BaseRule, ChainRules, Spec, TaskRule, Versions
 from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS
 
@@ -30,14 +30,17 @@ EXAMPLES = (
 
 
 def read_spec(path: Path) -> Spec:
-    """A spec from readable JSON, in any layout: what counts is the canonical form. Raises SapoError."""
+    """A spec from readable JSON, in any layout: what counts is the canonical form. Raises UsageError."""
     try:
         document = json.loads(path.read_text())
     except OSError as error:
-        raise SapoError(f"the spec {path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"the spec {path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise SapoError(f"the spec {path} is not JSON: {error}") from error
-    return Spec.parse(canonical.encode(document))
+        raise UsageError(f"the spec {path} is not JSON: {error}") from error
+    try:
+        return Spec.parse(canonical.encode(document))
+    except ObjectError as error:
+        raise UsageError(f"the spec {path} cannot be: {error}") from error
 
 
 class Measured(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError
 
 PROC = Path("/proc")
 RESET_PEAK = "5"  # proc(5), clear_refs: VmHWM starts again from what is resident now
@@ -57,7 +57,7 @@ class Meter:
             for pid in _processes():
                 (PROC / str(pid) / "clear_refs").write_text(RESET_PEAK)
         except OSError as error:
-            raise SapoError(
+            raise UnableError(
                 f"peak memory cannot be measured here: {error}; it takes Linux with a writable /proc/PID/clear_refs"
             ) from error
         self._cpu = _cpu_seconds()

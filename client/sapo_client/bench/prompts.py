@@ -11,7 +11,7 @@ from sapo_client.generation.groups import NOBODY
 from sapo_client.policy.tokenization import prompt_ids
 from sapo_verifier import protocol
 from sapo_verifier.bases import Tokenizer
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 from sapo_verifier.networks import base_rule, pocket_spec
 from sapo_verifier.spec import COMPACT, Spec, TaskRule
 from sapo_verifier.tasks import PAPER_TASKS, TaskWorker, deal
@@ -27,7 +27,7 @@ def bench_spec(folder: Path, *, group_size: int, max_new_tokens: int) -> Spec:
     Raises SapoError for a folder that is no policy, and for sizes that no network can have.
     """
     if not (folder / "config.json").is_file():
-        raise SapoError(f"{folder} is no policy: it has no config.json. Give a Hugging Face folder with --policy")
+        raise UsageError(f"{folder} is no policy: it has no config.json. Give a Hugging Face folder with --policy")
     template = chat_template(folder)
     spec = pocket_spec(folder)
     small = template is None and _context(folder) < spec.max_prompt_bytes
@@ -46,7 +46,7 @@ def bench_spec(folder: Path, *, group_size: int, max_new_tokens: int) -> Spec:
         return Spec.model_validate(spec.model_copy(update=changes).to_json())
     except ValidationError as error:
         words = "; ".join(e["msg"].removeprefix("Value error, ") for e in error.errors(include_url=False))
-        raise SapoError(f"no network can have these sizes: {words}") from error
+        raise UsageError(f"no network can have these sizes: {words}") from error
 
 
 def chat_template(folder: Path) -> str | None:
@@ -64,7 +64,9 @@ def chat_template(folder: Path) -> str | None:
 def bench_prompts(spec: Spec, folder: Path, count: int, *, seed: int = 0) -> list[Sequence[int]]:
     """Token ids of `count` tasks' prompts, the same for the same seed."""
     if count > spec.max_slots:
-        raise SapoError(f"{count} prompts in groups of {spec.group_size} are more than a batch holds: {spec.max_slots}")
+        raise UsageError(
+            f"{count} prompts in groups of {spec.group_size} are more than a batch holds: {spec.max_slots}"
+        )
     tokenizer, beacon = Tokenizer(folder), protocol.H("silo", seed, 0)
     with TaskWorker() as worker:
         tasks = [deal(spec, beacon, NOBODY, slot, worker) for slot in range(count)]

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sapo_verifier.errors import SapoError
+from sapo_client.commands.options import engine_option, json_option, lora_option, node_extra_missing, number_from
+from sapo_verifier.commands.program import Commands, add_parser
 
 if TYPE_CHECKING:
     from sapo_client.bench.work import Result
@@ -16,24 +17,23 @@ CHECKPOINTING = {"auto": None, "on": True, "off": False}
 WORDS = "tokens per second, peak memory and mismatch of generation and training on this machine; no chain, no IPFS"
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Give `sapo` the command, and `command` in its options."""
-    parser = commands.add_parser("bench", help=WORDS, description=WORDS[0].upper() + WORDS[1:] + ".")
+def add_command(commands: Commands) -> None:
+    """Give `sapo` the command."""
+    parser = add_parser(commands, "bench", WORDS, run)
     parser.add_argument("what", choices=("generate", "train", "step"), help="a step is generation and training")
     parser.add_argument("--policy", type=Path, required=True, metavar="FOLDER", help="the model")
-    parser.add_argument("--engine", choices=("torch", "vllm"), default="torch", help="what generates (%(default)s)")
-    parser.add_argument("--lora-rank", type=_count(0), default=0, metavar="N", help="0: all weights (%(default)s)")
-    parser.add_argument("--prompts", type=_count(1), default=4, metavar="N", help="groups (%(default)s)")
-    parser.add_argument("--group-size", type=_count(2), default=8, metavar="G", help="(%(default)s)")
-    parser.add_argument("--max-new-tokens", type=_count(1), default=64, metavar="T", help="(%(default)s)")
-    parser.add_argument("--micro-batch-tokens", type=_count(1), metavar="N", help="of training (a node's default)")
+    engine_option(parser)
+    lora_option(parser)
+    parser.add_argument("--prompts", type=number_from(1), default=4, metavar="N", help="groups (%(default)s)")
+    parser.add_argument("--group-size", type=number_from(2), default=8, metavar="G", help="(%(default)s)")
+    parser.add_argument("--max-new-tokens", type=number_from(1), default=64, metavar="T", help="(%(default)s)")
+    parser.add_argument("--micro-batch-tokens", type=number_from(1), metavar="N", help="of training (a node's default)")
     parser.add_argument("--train-dtype", choices=("float32", "bfloat16"), default="float32", help="(%(default)s)")
     parser.add_argument("--checkpointing", choices=CHECKPOINTING, default="auto", help="auto: of large models")
-    parser.add_argument("--threads", type=_count(0), default=0, metavar="N", help="0: one per core (%(default)s)")
+    parser.add_argument("--threads", type=number_from(0), default=0, metavar="N", help="0: one per core (%(default)s)")
     parser.add_argument("--device", default="auto", help="auto: a graphics card if there is one (%(default)s)")
-    parser.add_argument("--seed", type=_count(0), default=0, help="of tasks and streams (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.set_defaults(command=run)
+    parser.add_argument("--seed", type=number_from(0), default=0, help="of tasks and streams (%(default)s)")
+    json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,7 +61,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], "Result"]:
         from sapo_client.state.settings import GenerationSettings
         from sapo_client.training.sapo import TrainConfig
     except ModuleNotFoundError as error:
-        raise SapoError(f"this installation has no {error.name}: `pip install sapo-network[node]`") from error
+        raise node_extra_missing(error) from error
     device = options.device if options.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     spec = bench_spec(folder, group_size=options.group_size, max_new_tokens=options.max_new_tokens)
     prompts = bench_prompts(spec, folder, options.prompts, seed=options.seed)
@@ -117,12 +117,3 @@ def table(configuration: dict[str, Any], result: "Result") -> str:
 
 def _or_none(value: Any, words: Any) -> str:
     return "-" if value is None else str(words(value))
-
-
-def _count(least: int) -> Any:
-    def count(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text} is not a number from {least} on")
-        return int(text)
-
-    return count

@@ -1,20 +1,41 @@
 """`sapo status`: what the node says, what the chain says of it, and whether that is well."""
 
+import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sapo_client.state.home import OUTBOX, is_held
-from sapo_client.state.report import read_rounds, read_status
-from sapo_client.state.settings import Settings
+from sapo_client.commands.options import home_option, json_option
+from sapo_verifier.commands.program import Commands, add_parser
 from sapo_verifier.errors import SapoError
 
+if TYPE_CHECKING:
+    from sapo_client.state.settings import Settings
+
+WORDS = "what the node is doing; exit status 1 if it is unhealthy"
 STALE_SECONDS = 300.0  # a status older than this comes from a node that hangs
+
+
+def add_command(commands: Commands) -> None:
+    """Give `sapo` the command."""
+    parser = add_parser(commands, "status", WORDS, run)
+    home_option(parser)
+    json_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """See `show`."""
+    return show(options.home.expanduser(), as_json=options.json)
 
 
 def show(home: Path, *, as_json: bool) -> int:
     """Print the status; exit status 0 if the node is healthy, 1 with the reasons if not."""
+    from sapo_client.duties.standing import transactions
+    from sapo_client.state.home import OUTBOX, is_held
+    from sapo_client.state.report import read_rounds, read_status
+    from sapo_client.state.settings import Settings
+
     settings = Settings.load(home)
     status = read_status(home)
     if status is None:
@@ -37,8 +58,6 @@ def show(home: Path, *, as_json: bool) -> int:
             "external_missing": last["external_missing"],
             "skipped": last["skipped"],
         }
-    from sapo_client.duties.standing import transactions
-
     facts["transactions"] = transactions(home / OUTBOX)
     reasons = _own_reasons(facts) + _chain_facts(settings, facts)
     facts["healthy"] = not reasons
@@ -62,7 +81,7 @@ def _own_reasons(facts: dict[str, Any]) -> list[str]:
     return [facts["trouble"]] if facts["trouble"] else []
 
 
-def _chain_facts(settings: Settings, facts: dict[str, Any]) -> list[str]:
+def _chain_facts(settings: "Settings", facts: dict[str, Any]) -> list[str]:
     """Adds what the chain says; returns what is wrong with it."""
     from sapo_client.duties.standing import chain_facts
     from sapo_verifier.chain.deployment import Deployment

@@ -1,55 +1,27 @@
-"""`sapo claim`: pull the pay of rounds that are final, for a node that is not running. A running one does so itself."""
+"""The pay of rounds that are final, pulled for a node that is not running. A running one does so itself."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.debts import debts_of
-from sapo_client.state import home as layout
-from sapo_client.state.settings import Settings
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import put_once
-from sapo_verifier import keystore
 from sapo_verifier.chain.audits import AuditsReader, Payout
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.deployment import Deployment
-from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import ChainReader
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import SapoError, UnableError
 from sapo_verifier.schedule import FINAL_AFTER, MOST_CLAIMS
 
 LOOK_BACK = 5000  # rounds that are searched without --since: 100 HTTP requests
 WAIT_SECONDS = 300.0  # for one transaction to be mined
 
 
-def claim(home: Path, password_file: Path | None, *, since: int | None, as_json: bool) -> int:
-    """Claims everything and prints it. Raises SapoError, with what to do, where it cannot."""
-    settings = Settings.load(home)
-    if layout.is_held(home):
-        raise SapoError(
-            f"the node in {home} is running, and claims by itself as soon as a round is final; `sapo status` says what "
-            "is ready. Wait, or stop it first"
-        )
-    with layout.only_one(home):
-        account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
-        reader = ChainReader(settings.chain.rpc, Deployment.load(settings.chain.deployment))
-        try:
-            reader.check()
-            node = settings.chain.owner or account.address.lower()
-            outbox = Outbox(home / layout.OUTBOX, reader, account)
-            try:
-                document = _claim(reader, outbox, node, since)
-            finally:
-                outbox.close()
-        finally:
-            reader.close()
-    print(json.dumps(document, indent=1)) if as_json else _print(document)
-    return 0
+def claim_all(reader: ChainReader, outbox: Outbox, node: str, since: int | None) -> dict[str, Any]:
+    """Settles what is overdue and pulls all final pay; what was done, amounts in the smallest unit.
 
-
-def _claim(reader: ChainReader, outbox: Outbox, node: str, since: int | None) -> dict[str, Any]:
+    since: the first round to search; None: as `first_round` says. Raises SapoError for what is not mined.
+    """
     audits = AuditsReader(reader)
     current = reader.current_round()
     first = first_round(reader, node, current, since)
@@ -106,18 +78,7 @@ def _finish(outbox: Outbox, key: str, call: Call) -> None:
         raise SapoError(f"{call.function} was not accepted: {state.reason}")
     if state.status != "mined":
         waits = f" ({state.reason})" if state.reason else ""
-        raise SapoError(
+        raise UnableError(
             f"{call.function} was not mined in {WAIT_SECONDS:.0f} s{waits}; it stays in the outbox: run `sapo claim` "
             "again, or `sapo run`, and it goes on"
         )
-
-
-def _print(document: dict[str, Any]) -> None:
-    for debt in document["settled"]:
-        print(f"settled what the node missed in round {debt['round']}: {coins(debt['fee'])} coins from its bond")
-    for row in document["rounds"]:
-        print(f"round {row['round']:6}: producer {coins(row['producer'])}, auditor {coins(row['auditor'])}")
-    if document["rounds"]:
-        print(f"claimed {coins(document['total'])} tokens for {document['node']}")
-    else:
-        print(f"nothing to claim: no final and unclaimed pay since round {document['searched_from']}")

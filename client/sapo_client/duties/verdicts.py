@@ -20,7 +20,7 @@ from sapo_verifier.chain.errors import coins
 from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.cid import block_digest
 from sapo_verifier.facts import BatchInfo
-from sapo_verifier.objects import MAX_FINDINGS, MAX_FINDING_REASON, BatchVerdict, Finding, VerdictReport
+from sapo_verifier.objects import MAX_FINDING_REASON, MAX_FINDINGS, BatchVerdict, Finding, VerdictReport
 from sapo_verifier.schedule import COMMIT_AFTER, REVEAL_AFTER
 
 log = logging.getLogger(__name__)

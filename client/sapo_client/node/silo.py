@@ -8,60 +8,19 @@ import torch
 from sapo_client.batches.own_batch import OwnRound, own_round
 from sapo_client.batches.publish import NO_CHAIN, make_batch, own_audit
 from sapo_client.generation.engine import Engine
-from sapo_client.generation.factory import check_engine, make_engine
 from sapo_client.generation.groups import NOBODY
 from sapo_client.node.learner import Learner
 from sapo_client.node.reporting import Stages, report_of
 from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
 from sapo_client.state.report import RoundReport, read_rounds
-from sapo_client.state.settings import GenerationSettings, PolicySettings
 from sapo_client.training.sapo import TrainConfig
 from sapo_verifier import protocol
-from sapo_verifier.bases import find_base
-from sapo_verifier.errors import SapoError
 from sapo_verifier.facts import BatchFacts
-from sapo_verifier.networks import chat_base, models_spec, pocket_spec, read_spec
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
 
 log = logging.getLogger(__name__)
-
-
-def train_command(
-    home: Path,
-    folder: Path,
-    spec_file: Path | None,
-    base_id: str,
-    *,
-    rounds: int,
-    own_groups: int,
-    seed: int,
-    threads: int,
-    lora_rank: int = 0,
-    device: str = "cpu",
-    generation: GenerationSettings = GenerationSettings(),  # noqa: B008 - frozen
-) -> None:
-    """`sapo train --silo`. Raises SapoError where the spec does not have the base, or the folder is another one."""
-    check_engine(generation)
-    if threads:
-        torch.set_num_threads(threads)
-    spec = _default_spec(folder, base_id) if spec_file is None else read_spec(spec_file)
-    base = spec.base(base_id)
-    if base is None:
-        raise SapoError(f"the spec has no base {base_id!r}; choose one of: {', '.join(b.id for b in spec.bases)}")
-    settings = PolicySettings(folder=folder, base=base_id, lora_rank=lora_rank)
-    policy = Policy.load(find_base(base, [folder]), base, device=device, options=settings.options(seed))
-    config = TrainConfig(own_groups=own_groups, external_groups=0)
-    with make_engine(policy, spec, generation, threads=threads, scratch=home / layout.ENGINE) as engine:
-        train(home, spec, policy, config, rounds=rounds, seed=seed, engine=engine)
-
-
-def _default_spec(folder: Path, base_id: str) -> Spec:
-    """The pocket policy's rules for it, and those of larger models for any other base."""
-    if base_id == "pocket":
-        return pocket_spec(folder)
-    return models_spec([chat_base(folder, base_id)])
 
 
 def train(

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError, UsageError
 
 # A base's digest is over all files of its folder, so what is downloaded must be the same for everybody.
 FILES = ("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json", "tokenizer*",
@@ -21,7 +21,7 @@ def model_folder(name: str) -> Path:
         return folder.resolve()
     found = _NAME.fullmatch(name)
     if found is None:
-        raise SapoError(f"{name} is no folder, and no model's name on the hub, such as Qwen/Qwen2.5-0.5B-Instruct")
+        raise UsageError(f"{name} is no folder, and no model's name on the hub, such as Qwen/Qwen2.5-0.5B-Instruct")
     return _download(found["id"], found["revision"])
 
 
@@ -30,18 +30,18 @@ def _download(repository: str, revision: str | None) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ModuleNotFoundError as error:
-        raise SapoError(f"this installation has no {error.name}: `pip install sapo-network[node]`") from error
+        raise UnableError(f"this installation has no {error.name}: `pip install sapo-network[node]`") from error
     try:
         folder = Path(snapshot_download(repository, revision=revision, allow_patterns=list(FILES)))
     except LocalEntryNotFoundError as error:
-        raise SapoError(
+        raise UnableError(
             f"there is no folder {repository} here, the Hugging Face hub does not answer, and the model is not in its "
             "cache: connect this machine once, or copy the model's folder here and give its path"
         ) from error
     except HfHubHTTPError as error:
-        raise SapoError(f"the Hugging Face hub refuses {repository}: {str(error).splitlines()[0]}") from error
+        raise UnableError(f"the Hugging Face hub refuses {repository}: {str(error).splitlines()[0]}") from error
     except OSError as error:
-        raise SapoError(f"{repository} could not be downloaded from the Hugging Face hub: {error}") from error
+        raise UnableError(f"{repository} could not be downloaded from the Hugging Face hub: {error}") from error
     if not any(folder.glob("*.safetensors")) or not (folder / "tokenizer.json").is_file():
-        raise SapoError(f"{repository} has no safetensors files or no tokenizer.json on the hub; take another model")
+        raise UsageError(f"{repository} has no safetensors files or no tokenizer.json on the hub; take another model")
     return folder

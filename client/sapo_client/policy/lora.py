@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 from sapo_verifier.model.lora import (
     Originals,
     Pair,
@@ -45,7 +45,7 @@ class Adapters:
     """The adapters of a model, in float32. A starts at random and B at zero, so the policy starts as its base."""
 
     def __init__(self, model: Any, options: LoraOptions, *, seed: int) -> None:
-        """Raises SapoError for targets that the model does not have."""
+        """Raises UsageError for targets that the model does not have."""
         self.lora = Lora(
             rank=options.rank,
             alpha=options.alpha or DEFAULT_SCALE * options.rank,
@@ -54,7 +54,7 @@ class Adapters:
         try:
             self._layers = adapted_layers(model, self.lora.targets)
         except WeightsError as error:
-            raise SapoError(f"lora_targets: {error}; choose from {', '.join(target_names(model))}") from error
+            raise UsageError(f"lora_targets: {error}; choose from {', '.join(target_names(model))}") from error
         self._model = model
         self._originals = Originals()
         self._originals.keep(self._layers)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 
 LARGE = 1 << 25  # parameters
 # Padded tokens in one training pass: what bounds memory. For a large model's products 2048 rows are enough to be fast.
@@ -32,7 +32,7 @@ class MemoryOptions:
 def frugal(model: Any, options: MemoryOptions) -> Iterator[None]:
     """Forward passes inside the block run as the options say. Their backward passes may run outside of it.
 
-    Raises SapoError for a model that cannot be checkpointed.
+    Raises UsageError for a model that cannot be checkpointed.
     """
     wanted = is_large(model) if options.checkpointing is None else options.checkpointing
     layers = _checkpointing_layers(model) if wanted and torch.is_grad_enabled() else []
@@ -62,7 +62,7 @@ def _checkpointing_layers(model: Any) -> list[Any]:
 
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
-        raise SapoError(f"{type(model).__name__} has no layers that can be checkpointed; set checkpointing = false")
+        raise UsageError(f"{type(model).__name__} has no layers that can be checkpointed; set checkpointing = false")
     if not all(layer.gradient_checkpointing for layer in layers):
         model.activation_checkpointing_enable({"use_reentrant": False})
     return layers

@@ -17,7 +17,7 @@ from sapo_client.policy.memory import MemoryOptions, pass_tokens
 from sapo_client.policy.tokenization import Encoder
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 from sapo_verifier.model.base import load_base
 from sapo_verifier.model.forward import Passage, pass_batches
 from sapo_verifier.model.weights import load_weights, tensors_of
@@ -26,7 +26,7 @@ from sapo_verifier.objects import PolicyManifest
 from sapo_verifier.spec import BaseRule
 
 
-class PolicyError(SapoError):
+class PolicyError(UsageError):
     """A policy that cannot be published."""
 
 

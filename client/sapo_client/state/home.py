@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sapo_client.state.settings import IpfsSettings, Settings
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError
 from sapo_verifier.files import lock_file
 
 KEYSTORE = "keystore.json"
@@ -27,16 +27,16 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
     settings do not fit the network.
     """
     from sapo_verifier import keystore
+    from sapo_verifier.bases import base_in
     from sapo_verifier.chain.deployment import Deployment
     from sapo_verifier.ipfs import parse_endpoint
 
     spec = Deployment.load(settings.chain.deployment).spec
-    if spec.base(settings.policy.base) is None:
-        names = ", ".join(base.id for base in spec.bases)
-        raise SapoError(f"the network's spec has no base {settings.policy.base!r}; choose one of: {names}")
     for address in (settings.ipfs.api, settings.ipfs.gateway):
         parse_endpoint(address, allow_private=True)
     public_endpoint(settings.ipfs, "--endpoint")
+    base = base_in(spec, settings.policy.folder, settings.policy.base)
+    settings = settings.changed({"policy": {"base": base.id}}, "the options")
     password = keystore.read_password(password_file)
     home.mkdir(parents=True, exist_ok=True)
     settings.refuse_overwriting(home)
@@ -70,13 +70,13 @@ def public_endpoint(ipfs: IpfsSettings, where: str) -> str:
 
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
-    """Hold the home for this process. Raises SapoError if another one does; the kernel lets go however we end."""
+    """Hold the home for this process. Raises UnableError if another one does; the kernel lets go however we end."""
     for _ in range(5):
         if (held := lock_file(home / LOCK)) is not None:
             break
         time.sleep(0.1)  # it may be `is_held`, which looks for a moment only
     else:
-        raise SapoError(f"another process runs the node in {home}; stop it first, or choose another --home")
+        raise UnableError(f"another process runs the node in {home}; stop it first, or choose another --home")
     try:
         yield
     finally:

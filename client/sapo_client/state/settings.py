@@ -1,13 +1,15 @@
 """A node's settings: one TOML file in its home folder, written by `sapo init`, checked when a command starts."""
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sapo_client.state.assignments import merged
 from sapo_client.training.rules import DEFAULT_EXTERNAL, External
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 
 if TYPE_CHECKING:
     from sapo_client.policy.policy import PolicyOptions
@@ -23,7 +25,7 @@ class ChainSettings(Section):
     """Where the chain is, and which network on it."""
 
     rpc: str = "http://127.0.0.1:8545"
-    deployment: Path  # deployment.json, as written by scripts/deploy
+    deployment: Path  # deployment.json, as written by `sapo network deploy`
     poll_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
     owner: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$")] | None = None  # where this key is only its operator
 
@@ -42,7 +44,7 @@ class PolicySettings(Section):
     """The model that this node trains."""
 
     folder: Path
-    base: str = "pocket"  # its id in the spec
+    base: str | None = None  # its id in the spec; None: the base whose files the folder holds
     lora_rank: Annotated[int, Field(ge=0, le=4096)] = 0  # of adapters; 0: all weights are trained
     lora_alpha: Annotated[int, Field(ge=1, lt=2**53)] | None = None  # None: twice the rank
     lora_targets: list[str] = []  # the last parts of layer names; none: every linear layer
@@ -106,36 +108,40 @@ class Settings(Section):
 
     @classmethod
     def load(cls, home: Path) -> Self:
-        """Raises SapoError that names the setting if the file is missing or holds something else."""
+        """Raises UsageError that names the setting if the file is missing or holds something else."""
         path = home / FILE_NAME
         if not path.is_file():
-            raise SapoError(
+            raise UsageError(
                 f"{home} is no node's home: it has no {FILE_NAME}. Make one with `sapo init --home {home}`."
             )
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:  # also bytes that are no UTF-8
-            raise SapoError(f"{path} is not TOML: {error}") from error
+            raise UsageError(f"{path} is not TOML: {error}") from error
         return cls.checked(document, str(path))
 
     @classmethod
     def checked(cls, document: dict[str, Any], where: str) -> Self:
-        """Raises SapoError that names the first setting that cannot be. where: what the document was read from."""
+        """Raises UsageError that names the first setting that cannot be. where: what the document was read from."""
         try:
             return cls.model_validate(document)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise SapoError(
+            raise UsageError(
                 f"{where}: {'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}"
             ) from error
 
+    def changed(self, changes: Mapping[str, Any], where: str) -> Self:
+        """With some settings replaced, each by section and name. Raises UsageError that names what cannot be."""
+        return self.checked(merged(self.model_dump(), changes, where), where)
+
     def refuse_overwriting(self, home: Path) -> None:
-        """Raises SapoError if the home has settings already."""
+        """Raises UsageError if the home has settings already."""
         if (home / FILE_NAME).exists():
-            raise SapoError(f"{home / FILE_NAME} exists already; edit it, or choose another --home")
+            raise UsageError(f"{home / FILE_NAME} exists already; edit it, or choose another --home")
 
     def write(self, home: Path) -> None:
-        """Raises SapoError rather than overwrite a node's settings."""
+        """Raises UsageError rather than overwrite a node's settings."""
         self.refuse_overwriting(home)
         path = home / FILE_NAME
         path.write_text(_toml(self.model_dump(mode="json", exclude_none=True)), encoding="utf-8")

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import SapoError, UnableError
 
 DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 DISK_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")
@@ -31,7 +31,7 @@ def open_checked(
     """prepare: makes the tables, or refuses those that it finds, with an error of its own; the file is closed then.
 
     Every page is looked at now rather than in the middle of a round. remedy: what to do about a broken file, and what
-    that costs. name: the file, in errors. Raises DatabaseBrokenError, or SapoError where the disk is at fault and not
+    that costs. name: the file, in errors. Raises DatabaseBrokenError, or UnableError where the disk is at fault and not
     the file.
     """
     try:
@@ -48,7 +48,7 @@ def open_checked(
             raise
     except sqlite3.DatabaseError as error:
         if (words := disk_failure(error)) is not None:
-            raise SapoError(f"{name}: {words}") from error
+            raise UnableError(f"{name}: {words}") from error
         raise DatabaseBrokenError(f"{name} cannot be read ({error}); {remedy}") from error
     return db
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sapo_client.state.sqlite import open_checked
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UNABLE, SapoError
 from sapo_verifier.files import lock_file
 
 VERSION = 2
@@ -51,6 +51,8 @@ CREATE INDEX attempt_entry ON attempt (entry);
 
 class OutboxError(SapoError):
     """The outbox cannot be used as asked: in use, of another account, or a key that means something else already."""
+
+    exit_status = UNABLE
 
 
 @dataclass(frozen=True)

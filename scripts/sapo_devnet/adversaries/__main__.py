@@ -30,7 +30,7 @@ def main() -> int:
             run(checked, attack.makers())
     except SapoError as error:
         print(f"adversaries: {error}", file=sys.stderr)
-        return 1
+        return error.exit_status
     return 0
 
 

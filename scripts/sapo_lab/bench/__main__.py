@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sapo_devnet.checkout import ROOT
 from sapo_lab.bench.document import write
-from sapo_lab.bench.environments import ROOT, environment, python_of
+from sapo_lab.bench.environments import environment, python_of
 from sapo_lab.bench.work import Report, Work
 
 SYSTEM = "Put the final answer, and nothing else, inside <answer></answer>."
@@ -54,12 +55,13 @@ USUAL = (
 
 
 def main() -> int:
-    options = _options()
+    """Exit status: 0 all was measured, 1 something failed."""
+    options = _parser().parse_args()
     work = _work(options)
     every = entries(work)
     chosen = options.only or (list(every) if options.thorough else list(USUAL))
     if unknown := sorted(set(chosen) - set(every)):
-        raise SystemExit(f"scripts/bench: {', '.join(unknown)}: choose from {'; '.join(every)}")
+        _parser().error(f"{', '.join(unknown)}: choose from {'; '.join(every)}")
     for trainer in sorted({entry.trainer for name in chosen if (entry := every[name]).trainer}):
         python_of(trainer)
     if any(every[name].options.get("engine") == "vllm" for name in chosen):
@@ -89,7 +91,7 @@ def _install_vllm() -> None:
         subprocess.run([ROOT / "scripts" / "setup", "vllm"], check=True)
 
 
-def _options() -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--policy", type=Path, metavar="FOLDER", help="with a chat template (SmolLM2-135M-Instruct)")
     parser.add_argument("--prompts", type=int, default=4, metavar="N", help="groups in a step (%(default)s)")
@@ -103,7 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--thorough", action="store_true", help="also other settings of the other trainers")
     parser.add_argument("--dry", action="store_true", help="print the result; the page stays as it is")
     parser.add_argument("--verbose", action="store_true", help="show what the trainers print")
-    return parser.parse_args()
+    return parser
 
 
 def _work(options: argparse.Namespace) -> Work:

@@ -13,7 +13,7 @@ from sapo_lab.experiment.others import other_tokenizer, smaller
 from sapo_lab.experiment.results import Rows
 from sapo_lab.experiment.setting import HELD_OUT, Setting
 from sapo_lab.experiment.sparse import sparse_policy
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 
 if TYPE_CHECKING:
     from sapo_lab.experiment.runner import Ground
@@ -30,13 +30,13 @@ def tasks_file(root: Path) -> Path:
 
 
 def check(setting: Setting) -> None:
-    """Raises SapoError for a setting that cannot be played."""
+    """Raises UsageError for a setting that cannot be played."""
     if setting.slots * 8 > MOST_COMPLETIONS:
-        raise SapoError(f"{setting.slots} groups of 8 do not fit a claim; generate at most {MOST_COMPLETIONS // 8}")
+        raise UsageError(f"{setting.slots} groups of 8 do not fit a claim; generate at most {MOST_COMPLETIONS // 8}")
     if min(setting.nodes - setting.poisoners, setting.rounds, setting.own_groups) < 1:
-        raise SapoError("an experiment needs a node that learns, a round, and own groups (--i) of at least 1")
+        raise UsageError("an experiment needs a node that learns, a round, and own groups (--i) of at least 1")
     if setting.external_groups < 0 or min(setting.ages) < 0:
-        raise SapoError("--j and --ages are not negative")
+        raise UsageError("--j and --ages are not negative")
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def laid(
     setting: Setting, root: Path, policy: Path | None = None, held_out: int = HELD_OUT, **place: Any
 ) -> "Iterator[Ground]":
     """The ground of a run in this process. policy: a Hugging Face folder; None: the sparse pocket policy. held_out:
-    tasks of each dataset. place: as runner.Place takes it. Raises SapoError where the policy or
+    tasks of each dataset. place: as runner.Place takes it. Raises UsageError where the policy or
     the engine cannot be had."""
     import torch
 

@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         return int(options.command(options))
     except SapoError as error:
         print(f"experiment: {error}", file=sys.stderr)
-        return 1
+        return error.exit_status
 
 
 def _run(options: argparse.Namespace) -> int:

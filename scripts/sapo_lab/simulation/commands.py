@@ -1,4 +1,4 @@
-"""The command line of scripts/simulate."""
+"""The command line of scripts/simulate. Nothing heavy is imported before a command runs."""
 
 import argparse
 from collections.abc import Callable
@@ -6,9 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from sapo_devnet.checkout import ROOT
-from sapo_lab.simulation import odds, tables
-from sapo_lab.simulation.rules import Rules
-from sapo_lab.simulation.strategies import Strategy, swarm
+from sapo_lab.simulation.choices import Rules, Strategy
 
 DOCS = ROOT / "docs" / "results"
 MOST_NODES = 100_000
@@ -30,13 +28,14 @@ HELP = """what to show:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     if not 2 <= options.nodes <= MOST_NODES:
-        raise SystemExit(f"simulate: --nodes {options.nodes}: a network has 2 to {MOST_NODES:,} nodes here")
+        parser.error(f"--nodes {options.nodes}: a network has 2 to {MOST_NODES:,} nodes here")
     if not 0 <= options.malicious < 100 or not 0 <= options.without_model <= 100:
-        raise SystemExit("simulate: --malicious and --without-model are percentages; some node has to be honest")
+        parser.error("--malicious and --without-model are percentages; some node has to be honest")
     if options.rounds < 1:
-        raise SystemExit(f"simulate: --rounds {options.rounds}: play at least one round")
+        parser.error(f"--rounds {options.rounds}: play at least one round")
     rules = Rules(**{f.name: getattr(options, f.name) for f in fields(Rules)})
     if options.what == "plot":
         from sapo_lab.simulation import plot
@@ -49,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shows(options: argparse.Namespace, rules: Rules) -> dict[str, Callable[[], str]]:
+    from sapo_lab.simulation import odds, tables
+    from sapo_lab.simulation.strategies import swarm
+
     nodes, seed = options.nodes, options.seed
 
     def rounds() -> str:

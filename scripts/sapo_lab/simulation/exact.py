@@ -10,7 +10,8 @@ from math import lgamma, log
 
 import numpy as np
 
-from sapo_lab.simulation.rules import Floats, Rules
+from sapo_lab.simulation.choices import Rules
+from sapo_lab.simulation.rules import Floats
 
 
 @cache

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sapo_lab.simulation.choices import Rules
 from sapo_lab.simulation.exact import binomial, fate
-from sapo_lab.simulation.rules import PROVERS_SHARE, Rules
+from sapo_lab.simulation.rules import PROVERS_SHARE
 from sapo_lab.simulation.tables import markdown, members, percent
 
 SIZES = (4, 10, 13, 25, 50, 100, 1_000, 10_000)

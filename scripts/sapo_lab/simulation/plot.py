@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sapo_lab.simulation.choices import Rules, Strategy
 from sapo_lab.simulation.exact import fate
 from sapo_lab.simulation.rounds import play_many
-from sapo_lab.simulation.rules import ENDS_VOID, Rules
-from sapo_lab.simulation.strategies import Strategy, swarm
+from sapo_lab.simulation.rules import ENDS_VOID
+from sapo_lab.simulation.strategies import swarm
 
 NODES = 1_000
 SHARES = [i / 100 for i in range(0, 71, 2)]

@@ -10,8 +10,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from sapo_lab.simulation import rules as r
-from sapo_lab.simulation.rules import Bools, Floats, Ints, Rules
-from sapo_lab.simulation.strategies import COALITIONS, PRODUCES, Strategy, Swarm, Truth, planned, verdicts
+from sapo_lab.simulation.choices import Rules, Strategy
+from sapo_lab.simulation.rules import Bools, Floats, Ints
+from sapo_lab.simulation.strategies import COALITIONS, PRODUCES, Swarm, Truth, planned, verdicts
 
 MEAN_SCORE = 0.5  # of an honest batch, as a share of its completions
 

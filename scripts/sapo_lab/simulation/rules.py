@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sapo_verifier.schedule import STAGE_2_FACTOR, SURE_ACCEPTS
+from sapo_lab.simulation.choices import Rules
+from sapo_verifier.schedule import SURE_ACCEPTS
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -21,29 +22,6 @@ ENDS_VOID, ENDS_ACCEPTED, ENDS_REJECTED, ENDS_PROVEN_FALSE = range(4)  # Tallies
 
 PROVERS_SHARE = 0.25  # AuditsBase.PROVERS_SHARE
 CALLERS_SHARE = 0.1  # AuditsBase.CALLERS_SHARE
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Parameters of a network. Amounts that are taken are in bonds, pay is in tokens.
-
-    The defaults are the devnet's (sapo_verifier/networks.py), but min_rejects, which is 8 in PROTOCOL.md and 3 there.
-    """
-
-    draws: int = 8
-    min_accepts: int = 2
-    min_rejects: int = 8
-    completions: int = 128  # slots · G: the most ones in a claim
-    dispute_bond: float = 0.05
-    missed_batch_fee: float = 0.02
-    missed_reveal_fee: float = 0.05
-    wrong_verdict_penalty: float = 0.05
-    pool: float = 10_000.0  # tokens per round
-    auditors_share: float = 0.1
-    max_per_unit: float = 10.0  # tokens
-
-    def window_size(self, stage: int) -> int:
-        return self.draws if stage == 1 else STAGE_2_FACTOR * self.draws
 
 
 def windows(starts: Ints, count: int, own: Ints, size: int) -> tuple[Ints, Bools]:

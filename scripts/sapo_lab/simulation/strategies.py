@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from sapo_lab.simulation.choices import Strategy
 from sapo_lab.simulation.rules import ABSTAIN, ACCEPT, REJECT, VOID, Bools, Ints
 
 
@@ -17,24 +18,6 @@ class Truth(IntEnum):
     PROVABLE = 2  # a fault that anybody who reads can prove on chain
     WITHHELD = 3  # nobody can fetch it
     MISSING = 4  # a policy was committed, and nothing submitted
-
-
-class Strategy(IntEnum):
-    """What a node does, round after round."""
-
-    HONEST = 0
-    FALSE = 1  # produces false batches, votes honestly
-    PROVABLE = 2  # produces provably false batches, votes honestly
-    WITHHOLDER = 3  # serves nothing, votes honestly
-    ABORTER = 4  # submits only when the score is above the mean, votes honestly
-    DISPUTER = 5  # disputes an honest batch each round, else honest
-    LAZY = 6  # produces honestly, accepts everything unseen
-    LIAR = 7  # produces honestly, rejects everything
-    SILENT = 8  # produces honestly, commits to verdicts and never reveals
-    CARTEL = 9  # produces false batches; accepts the cartel's, rejects all others
-    CENSORS = 10  # produce honestly; void all others' batches in stage 1, and in stage 2 where that keeps them void
-    SLASHERS = 11  # as the censors, but reject in stage 2 where that rejects
-    DODGER = 12  # as the lazy one, but does not reveal where the penalties would be more than the fee
 
 
 PRODUCES = {

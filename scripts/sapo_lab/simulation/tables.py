@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from sapo_lab.simulation import rules as r
+from sapo_lab.simulation.choices import Rules, Strategy
 from sapo_lab.simulation.rounds import MEAN_SCORE, Played, play_many
-from sapo_lab.simulation.rules import Bools, Rules
-from sapo_lab.simulation.strategies import Strategy, Swarm, Truth, swarm
+from sapo_lab.simulation.rules import Bools
+from sapo_lab.simulation.strategies import Swarm, Truth, swarm
 
 SIZES = (3, 4, 5, 10, 50, 1_000)
 SHARES = (0.0, 0.2, 0.34)

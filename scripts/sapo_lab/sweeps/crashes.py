@@ -6,15 +6,20 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
-from sapo_lab.sweeps.crash_moments import MOMENTS, Moment, crashes
+
+if TYPE_CHECKING:
+    from sapo_lab.sweeps.crash_moments import Moment
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 all moments held, 1 one did not."""
+    """Exit status: 0 all moments held, 1 one did not, 2 there is no such moment."""
     options = _parser().parse_args(argv)
+    from sapo_lab.sweeps.crash_moments import MOMENTS, crashes  # loaded late: --help answers at once
+
     moments = [moment for moment in MOMENTS if re.search(options.only, moment.words)]
     if not moments:
         print(f"no moment's words match {options.only!r}", file=sys.stderr)
@@ -35,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _row(moment: Moment) -> str:
+def _row(moment: "Moment") -> str:
     call = f", call {moment.call}" if moment.call > 1 else ""
     return f"{moment.words} ({moment.when} `{moment.at.removeprefix('sapo_client.')}`{call})"
 

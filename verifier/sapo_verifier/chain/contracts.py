@@ -1,4 +1,4 @@
-"""The contracts' ABIs, and how calls, answers and logs turn into Python and back.
+"""The contracts' ABIs and code, and how calls, answers and logs turn into Python and back.
 
 Decoding never fails on what a peer wrote: a string that is no UTF-8 is read with U+FFFD (web3 raises there, so one
 node's endpoint would stop every reader).
@@ -32,6 +32,15 @@ def abi(solidity_name: str) -> list[dict[str, Any]]:
     file = resources.files("sapo_verifier.chain") / "abi" / f"{solidity_name}.json"
     loaded: list[dict[str, Any]] = json.loads(file.read_text())
     return loaded
+
+
+def creation_code(solidity_name: str) -> bytes:
+    """What deploys the contract, without its constructor's arguments (`scripts/export-abi` writes it).
+
+    Beside it lies the compiler's metadata, whose hash is in the code: with it anybody verifies the source.
+    """
+    file = resources.files("sapo_verifier.chain") / "code" / f"{solidity_name}.hex"
+    return bytes.fromhex(file.read_text())
 
 
 @cache
@@ -141,4 +150,14 @@ def _plain(entry: dict[str, Any], value: Any) -> Any:
     return value
 
 
-__all__ = ["SOLIDITY_NAMES", "Call", "DecodingError", "abi", "abi_names", "abi_type", "decode_values", "signature_hash"]
+__all__ = [
+    "SOLIDITY_NAMES",
+    "Call",
+    "DecodingError",
+    "abi",
+    "abi_names",
+    "abi_type",
+    "creation_code",
+    "decode_values",
+    "signature_hash",
+]

@@ -15,10 +15,11 @@ from web3.exceptions import ContractLogicError, TimeExhausted, Web3RPCError
 from web3.types import Nonce
 from web3.utils import get_create_address
 
-from sapo_verifier.chain.contracts import abi_type
+from sapo_verifier.chain.contracts import abi, abi_type, creation_code
 from sapo_verifier.chain.deployment import Contracts, Deployment
-from sapo_verifier.chain.errors import ChainError, explain
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
 from sapo_verifier.chain.signing import Fees, estimate_gas, sign
+from sapo_verifier.errors import UsageError
 from sapo_verifier.spec import Spec
 
 if TYPE_CHECKING:
@@ -33,19 +34,21 @@ def deploy(
     account: "LocalAccount | str",
     spec: Spec,
     *,
-    artifacts: Path,
+    artifacts: Path | None = None,
     first_block: int | None = None,
     timeout: float = 300.0,
 ) -> Deployment:
     """Deploys the contracts for `spec` and returns the deployment.
 
     account: a key, or the address of an account that the RPC itself holds (a devnet's).
-    artifacts: forge's out/. first_block: of round 0; by default a few blocks after the deployment.
+    artifacts: forge's out/; None: the contracts that this package brings. first_block: of round 0; by default a few
+    blocks after the deployment.
     timeout: seconds to wait for each transaction. The chain has to make blocks meanwhile.
-    Raises ChainError in words; nothing is written or remembered then, and one can simply start again.
+    Raises ChainError, or UsageError for an address or a folder that cannot be; nothing is written or remembered then,
+    and one can simply start again.
     """
     if isinstance(account, str) and not is_address(account):
-        raise ChainError(f"{account!r} is no address: 0x and 40 hex digits")
+        raise UsageError(f"{account!r} is no address: 0x and 40 hex digits")
     sender = to_checksum_address(account if isinstance(account, str) else account.address)
     nonce = w3.eth.get_transaction_count(sender)
     addresses = {name: contract_address(sender, nonce + i) for i, name in enumerate(ORDER)}
@@ -118,15 +121,19 @@ def _constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, st
     }
 
 
-def _creation_code(artifacts: Path, name: str, arguments: list[Any]) -> bytes:
+def _creation_code(artifacts: Path | None, name: str, arguments: list[Any]) -> bytes:
+    entries, code = (abi(name), creation_code(name)) if artifacts is None else _compiled(artifacts, name)
+    constructor = next(entry for entry in entries if entry["type"] == "constructor")
+    return code + encode([abi_type(given) for given in constructor["inputs"]], arguments)
+
+
+def _compiled(artifacts: Path, name: str) -> tuple[list[dict[str, Any]], bytes]:
     path = artifacts / f"{name}.sol" / f"{name}.json"
     try:
         artifact = json.loads(path.read_text())
     except FileNotFoundError:
-        raise ChainError(f"there is no compiled {name} at {path}; run `make contracts` first") from None
-    constructor = next(entry for entry in artifact["abi"] if entry["type"] == "constructor")
-    kinds = [abi_type(given) for given in constructor["inputs"]]
-    return bytes.fromhex(artifact["bytecode"]["object"].removeprefix("0x")) + encode(kinds, arguments)
+        raise UsageError(f"there is no compiled {name} at {path}; run `make contracts` first") from None
+    return artifact["abi"], bytes.fromhex(artifact["bytecode"]["object"].removeprefix("0x"))
 
 
 def _send(
@@ -145,7 +152,7 @@ def _send(
     except (ContractLogicError, Web3RPCError) as error:
         raise ChainError(f"{name} cannot be deployed: {explain(error)}") from error
     except TimeExhausted:
-        raise ChainError(
+        raise ChainUnavailable(
             f"the transaction that deploys {name} was not mined in {timeout:.0f} seconds; does the chain make blocks?"
         ) from None
     if receipt["status"] != 1:

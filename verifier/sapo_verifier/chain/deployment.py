@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 from sapo_verifier.files import write_file
 from sapo_verifier.objects import Address, Count, Digest, Positive, hex_digest
 from sapo_verifier.spec import Spec
@@ -14,7 +14,7 @@ from sapo_verifier.spec import Spec
 MAX_BYTES = 1 << 22  # the spec is at most 1 MiB of canonical JSON; here it is indented
 
 
-class DeploymentError(SapoError):
+class DeploymentError(UsageError):
     """A deployment file that is missing, malformed or contradicts itself."""
 
 
@@ -32,7 +32,7 @@ class Contracts(BaseModel):
 
 
 class Deployment(BaseModel):
-    """One network. Written by `scripts/deploy`, handed to everybody who takes part or looks."""
+    """One network. Written by `sapo network deploy`, handed to everybody who takes part or looks."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -64,7 +64,7 @@ class Deployment(BaseModel):
         except OSError as error:
             raise DeploymentError(
                 f"the deployment file {path} cannot be read ({error.strerror}); "
-                "point --deployment at the file that scripts/deploy wrote"
+                "point --deployment at the file that `sapo network deploy` wrote"
             ) from None
         if len(data) > MAX_BYTES:
             raise DeploymentError(f"{path} is larger than {MAX_BYTES} bytes: that is no deployment file")

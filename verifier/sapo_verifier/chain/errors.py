@@ -12,7 +12,7 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 from sapo_verifier import net
 from sapo_verifier.chain.contracts import abi, abi_names, decode_values, signature_hash
 from sapo_verifier.chain.sentences import AMOUNTS, NODE_STATES, REVERTS, RPC_ERRORS
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UNABLE, USAGE, SapoError
 
 # web3 brings py_ecc, which raises the limit to 100,000 when imported: then deeply nested JSON from anybody overflows
 # the C stack and ends the process, instead of raising RecursionError. This is Python's default.
@@ -29,6 +29,8 @@ class ChainError(SapoError):
 class ChainUnavailable(ChainError):  # noqa: N818
     """The RPC does not answer, or does not answer with JSON-RPC. Nothing is known about the chain; try again later."""
 
+    exit_status = UNABLE
+
 
 class HttpRefused(ChainUnavailable):
     """The RPC answered with an HTTP error. status: 400 … 599."""
@@ -40,6 +42,8 @@ class HttpRefused(ChainUnavailable):
 
 class ChainMismatch(ChainError):  # noqa: N818
     """The chain answers, but is not the one that the deployment file describes."""
+
+    exit_status = USAGE
 
 
 class ChainReset(ChainMismatch):

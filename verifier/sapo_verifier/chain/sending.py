@@ -9,7 +9,7 @@ from web3.exceptions import ContractLogicError, TimeExhausted, Web3RPCError
 
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainError, explain
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.signing import Fees, needed_gas, request_of, sign, with_spare
 
@@ -64,7 +64,7 @@ def _send(w3: Web3, account: "LocalAccount", call: Call, gas: int, reader: Chain
         w3.eth.send_raw_transaction(raw)
         receipt = w3.eth.wait_for_transaction_receipt(hash_, timeout=seconds, poll_latency=0.2)
     except TimeExhausted:
-        raise ChainError(
+        raise ChainUnavailable(
             f"{call.function}: the transaction {hash_} was not mined in {seconds:.0f} s; look it up, it may still be"
         ) from None
     except (ContractLogicError, Web3RPCError) as error:

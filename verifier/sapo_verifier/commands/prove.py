@@ -2,40 +2,56 @@
 
 import argparse
 import json
-import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sapo_verifier import keystore
-from sapo_verifier.audit import CheckResult
-from sapo_verifier.chain.audits import AuditsReader, BatchState
-from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins
-from sapo_verifier.chain.reader import ChainReader
-from sapo_verifier.chain.sending import Receipt, estimate, send
-from sapo_verifier.checks import check_batch
-from sapo_verifier.commands.tools import Bench, bench, chain_of
-from sapo_verifier.errors import ObjectError, SapoError
-from sapo_verifier.facts import BatchInfo
-from sapo_verifier.proofs import Proof, find_proof
+from sapo_verifier.commands.options import add_audit_options, number
+from sapo_verifier.commands.program import Commands, add_parser
+from sapo_verifier.errors import ObjectError, SapoError, UnableError, UsageError
 from sapo_verifier.schedule import PROVERS_PART
 
-OPEN = (BatchState.PENDING, BatchState.STANDING, BatchState.DISPUTED)
+if TYPE_CHECKING:
+    from sapo_verifier.audit import CheckResult
+    from sapo_verifier.chain.audits import BatchState
+    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.chain.sending import Receipt
+    from sapo_verifier.commands.tools import Tools
+    from sapo_verifier.facts import BatchInfo
+    from sapo_verifier.proofs import Proof
+
+WORDS = "fetch one batch and print the proof of a fault that the contract can see; exit status 1 if there is none"
+OPEN = ("pending", "standing", "disputed")  # the states in which a batch can still be proven false
 KINDS = {"proveRecord": "record", "proveLength": "length"}
 
 
-def prove(options: argparse.Namespace) -> int:
-    """Exit status 0 if there is a proof (with --send: if it was mined), 1 if nothing is provable."""
+def add_command(commands: Commands) -> None:
+    """Give `sapo-verify` the command."""
+    parser = add_parser(commands, "prove", WORDS, run)
+    add_audit_options(parser)
+    parser.add_argument("index", type=number, help="the batch's position in the chain's list of all batches")
+    parser.add_argument("--send", action="store_true", help="send it; a quarter of the node's bond goes to who does")
+    parser.add_argument("--keystore", type=Path, metavar="FILE", help="the key that sends; of no node that is running")
+    parser.add_argument("--password-file", type=Path, metavar="FILE", help="the keystore's password; else asked for")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the proof (with --send: once it is mined). Raises SapoError, with the reason, if nothing is provable."""
+    from sapo_verifier import keystore
+    from sapo_verifier.chain.audits import AuditsReader
+    from sapo_verifier.chain.sending import send
+    from sapo_verifier.commands.tools import batch_of, chain_of, open_tools
+
     # What would stop the sending is told before the work.
     account = None
     if options.send:
         if options.keystore is None:
-            raise SapoError("--send needs the key that signs: --keystore FILE, and --password-file FILE or a terminal")
+            raise UsageError("--send needs the key that signs: --keystore FILE, and --password-file FILE or a terminal")
         account = keystore.load(options.keystore, keystore.read_password(options.password_file))
-    with chain_of(options) as reader, bench(options, reader) as tools:
-        batch = reader.batch_at(options.index)
+    with chain_of(options) as reader, open_tools(options, reader) as tools:
+        batch = batch_of(reader, options.index)
         outcomes, proof = _look(tools, batch)
         if proof is None:
-            print(f"sapo-verify: batch {batch.index}: {_why_not(outcomes)}", file=sys.stderr)
-            return 1
+            raise _why_not(batch.index, outcomes)
         state = AuditsReader(reader).outcome_of(batch.index).state
         facts = _facts(reader, batch, proof, state, account.address if account else None)
         receipt = None
@@ -47,7 +63,10 @@ def prove(options: argparse.Namespace) -> int:
     return 0
 
 
-def _look(tools: Bench, batch: BatchInfo) -> tuple[list[CheckResult], Proof | None]:
+def _look(tools: "Tools", batch: "BatchInfo") -> "tuple[list[CheckResult], Proof | None]":
+    from sapo_verifier.checks import check_batch
+    from sapo_verifier.proofs import find_proof
+
     audit = tools.audit(batch)
     outcomes = check_batch(audit)
     try:
@@ -56,23 +75,27 @@ def _look(tools: Bench, batch: BatchInfo) -> tuple[list[CheckResult], Proof | No
         return outcomes, None
 
 
-def _why_not(outcomes: list[CheckResult]) -> str:
+def _why_not(index: int, outcomes: "list[CheckResult]") -> SapoError:
     last = outcomes[-1]
     if last.status == "void":
-        return f"nothing is provable, as nothing can be said about it: {last.check}: {last.reason}"
+        words = f"nothing is provable, as nothing can be said about it: {last.check}: {last.reason}"
+        return SapoError(f"batch {index}: {words}")
     if last.status == "unknown" and last.check == "available":
-        return f"nothing can be said from here: {last.reason}"
+        return UnableError(f"batch {index}: nothing can be said from here: {last.reason}")
     if last.status == "fail":
-        return (
-            f"the check {last.check} failed ({last.reason}), but that is no fault that the contract can see; "
-            "it takes votes, or a dispute in the third round after the batch's"
+        return SapoError(
+            f"batch {index}: the check {last.check} failed ({last.reason}), but that is no fault that the contract can "
+            "see; it takes votes, or a dispute in the third round after the batch's"
         )
-    return "nothing is provable: its records hold what they must"
+    return SapoError(f"batch {index}: nothing is provable: its records hold what they must")
 
 
 def _facts(
-    reader: ChainReader, batch: BatchInfo, proof: Proof, state: BatchState, sender: str | None
+    reader: "ChainReader", batch: "BatchInfo", proof: "Proof", state: "BatchState", sender: str | None
 ) -> dict[str, Any]:
+    from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins
+    from sapo_verifier.chain.sending import estimate
+
     facts: dict[str, Any] = {
         "index": batch.index,
         "round": batch.round,
@@ -101,13 +124,13 @@ def _facts(
     return facts
 
 
-def _interval(proof: Proof) -> dict[str, int]:
+def _interval(proof: "Proof") -> dict[str, int]:
     assert proof.record is not None
     assert proof.u is not None
     return {"lo": proof.record.lo, "last": proof.record.last, "u": proof.u}
 
 
-def _sent(receipt: Receipt | None) -> dict[str, Any]:
+def _sent(receipt: "Receipt | None") -> dict[str, Any]:
     if receipt is None:
         return {}
     return {"transaction": "0x" + receipt.hash.hex(), "block": receipt.block, "gas_used": receipt.gas}

@@ -4,29 +4,43 @@ import argparse
 import json
 from collections import Counter
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sapo_verifier.audit import CheckResult
-from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, Payout, Votes
-from sapo_verifier.chain.errors import coins
-from sapo_verifier.chain.reader import ChainReader
-from sapo_verifier.checks import Verdict, check_batch, verdict
-from sapo_verifier.commands.tools import bench, chain_of
-from sapo_verifier.errors import SapoError
-from sapo_verifier.facts import BatchInfo
+from sapo_verifier.commands.options import add_audit_options, number
+from sapo_verifier.commands.program import Commands, add_parser
+from sapo_verifier.errors import UnableError
 from sapo_verifier.schedule import FINAL_AFTER
 
+if TYPE_CHECKING:
+    from sapo_verifier.audit import CheckResult
+    from sapo_verifier.chain.audits import BatchOutcome, Payout
+    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.facts import BatchInfo
 
-def show_round(options: argparse.Namespace) -> int:
+WORDS = "every batch of a round: what the checks say, verdicts, outcome, pay"
+
+
+def add_command(commands: Commands) -> None:
+    """Give `sapo-verify` the command."""
+    parser = add_parser(commands, "round", WORDS, run)
+    add_audit_options(parser)
+    parser.add_argument("round", type=number, help="its number")
+    parser.add_argument("--no-fetch", action="store_true", help="only what the chain says: fetch and check nothing")
+
+
+def run(options: argparse.Namespace) -> int:
     """Exit status 1 if a check failed or was void, where the checks were run; 0 otherwise."""
+    from sapo_verifier.checks import Verdict, check_batch, verdict
+    from sapo_verifier.commands.tools import chain_of, open_tools
+
     with chain_of(options) as reader:
         current = reader.current_round()
         if options.round > current:
-            raise SapoError(f"round {options.round} has not begun: the chain is in round {current}")
+            raise UnableError(f"round {options.round} has not begun: the chain is in round {current}")
         batches = reader.batches_of(options.round)
         found: dict[int, list[CheckResult]] = {}
         if batches and not options.no_fetch:
-            with bench(options, reader) as tools:
+            with open_tools(options, reader) as tools:
                 found = {batch.index: check_batch(tools.audit(batch)) for batch in batches}
         document = _document(reader, options.round, current, batches, found)
     print(json.dumps(document, indent=1)) if options.json else _print(document)
@@ -34,9 +48,15 @@ def show_round(options: argparse.Namespace) -> int:
 
 
 def _document(
-    reader: ChainReader, round_: int, current: int, batches: list[BatchInfo], found: dict[int, list[CheckResult]]
+    reader: "ChainReader",
+    round_: int,
+    current: int,
+    batches: "list[BatchInfo]",
+    found: "dict[int, list[CheckResult]]",
 ) -> dict[str, Any]:
     """Amounts are in the token's smallest unit."""
+    from sapo_verifier.chain.audits import AuditsReader
+
     audits = AuditsReader(reader)
     fares = audits.outcomes_of([batch.index for batch in batches])
     payouts = audits.payouts_in(round_, [batch.node for batch in batches])
@@ -64,7 +84,11 @@ def _document(
     }
 
 
-def _row(batch: BatchInfo, fare: BatchOutcome, pay: Payout, outcomes: list[CheckResult] | None) -> dict[str, Any]:
+def _row(
+    batch: "BatchInfo", fare: "BatchOutcome", pay: "Payout", outcomes: "list[CheckResult] | None"
+) -> dict[str, Any]:
+    from sapo_verifier.checks import verdict
+
     row: dict[str, Any] = {
         "index": batch.index,
         "node": batch.node,
@@ -88,6 +112,8 @@ def _row(batch: BatchInfo, fare: BatchOutcome, pay: Payout, outcomes: list[Check
 
 
 def _print(document: dict[str, Any]) -> None:
+    from sapo_verifier.chain.errors import coins
+
     totals = document["totals"]
     when = "final" if document["final"] else f"final in round {document['final_in']}, now {document['current']}"
     print(f"round {document['round']} ({when}): {totals['batches']} batches")
@@ -112,18 +138,20 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    from sapo_verifier.chain.errors import coins
+
     return (
         str(row["index"]),
         row["node"],
         str(row["score"]),
         row.get("checks", "-"),
-        _votes(Votes(**row["stage_1"])),
-        _votes(Votes(**row["stage_2"])) if row["in_stage_2"] else "-",
+        _votes(row["stage_1"]),
+        _votes(row["stage_2"]) if row["in_stage_2"] else "-",
         row["state"],
         coins(row["producer"]),
         coins(row["auditor"]),
     )
 
 
-def _votes(votes: Votes) -> str:
-    return f"{votes.accepts}/{votes.rejects}/{votes.voids} of {votes.revealed}"
+def _votes(votes: dict[str, int]) -> str:
+    return f"{votes['accepts']}/{votes['rejects']}/{votes['voids']} of {votes['revealed']}"

@@ -9,7 +9,7 @@ from sapo_verifier.audit import Audit, PolicyModel, fetch_batch
 from sapo_verifier.bases import Bases
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError
 from sapo_verifier.facts import BatchFacts, BatchInfo
 from sapo_verifier.ipfs import GatewayReader, parse_endpoint
 from sapo_verifier.model import policy_model
@@ -17,7 +17,7 @@ from sapo_verifier.tasks import TaskWorker
 
 
 @dataclass(frozen=True)
-class Bench:
+class Tools:
     """Everything that an audit needs beside the batch."""
 
     reader: ChainReader
@@ -30,7 +30,7 @@ class Bench:
         """The batch with its blocks, fetched now. Raises SapoError where the chain does not answer."""
         beacon = self.reader.beacon(batch.round)
         if beacon is None:
-            raise SapoError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
+            raise UnableError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
         deployment = self.reader.deployment
         facts = BatchFacts.of(deployment, batch, beacon)
         peers, weights = [self.reader.node_of(batch.node).endpoint], self.model is not None and self.model.runs
@@ -49,12 +49,21 @@ def chain_of(options: argparse.Namespace) -> Iterator[ChainReader]:
         reader.close()
 
 
+def batch_of(reader: ChainReader, index: int) -> BatchInfo:
+    """A batch by its index. Raises UnableError where the chain does not hold so many (yet)."""
+    count = reader.batch_count()
+    if index >= count:
+        raise UnableError(f"there is no batch {index}: the chain holds {count}; was the chain reset?")
+    return reader.batch_at(index)
+
+
 @contextmanager
-def bench(options: argparse.Namespace, reader: ChainReader) -> Iterator[Bench]:
+def open_tools(options: argparse.Namespace, reader: ChainReader) -> Iterator[Tools]:
+    """Everything beside the chain. Raises SapoError for a gateway that cannot be, or another version of the tasks."""
     for gateway in options.gateway:
         parse_endpoint(gateway, allow_private=options.allow_private)  # its fault is better told than passed over
-    bases = Bases(options.base)
+    bases = Bases(options.base_folder)
     model = policy_model(bases) if options.model else None
     with GatewayReader(options.gateway, allow_private=options.allow_private) as store, TaskWorker() as worker:
         worker.check_versions(reader.deployment.spec)
-        yield Bench(reader, store, worker, bases, model)
+        yield Tools(reader, store, worker, bases, model)

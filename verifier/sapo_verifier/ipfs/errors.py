@@ -3,14 +3,14 @@
 BlockUnavailable, BlockTooLarge and BlockCorrupt are the publisher's trouble; StoreFailed is one's own.
 """
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UNABLE, SapoError, UnableError, UsageError
 
 
-class EndpointError(SapoError):
+class EndpointError(UsageError):
     """An endpoint that is not understood, or that is refused (private, loopback, …)."""
 
 
-class RepoError(SapoError):
+class RepoError(UnableError):
     """A block repository that cannot be used: taken by another daemon, or not writable."""
 
 
@@ -20,6 +20,8 @@ class BlockError(SapoError):
 
 class BlockUnavailable(BlockError):  # noqa: N818  (the protocol's word)
     """Nobody that was asked delivered the block; the message lists who said what."""
+
+    exit_status = UNABLE
 
 
 class PeerUnreachable(BlockUnavailable):
@@ -40,3 +42,5 @@ class BlockCorrupt(BlockError):  # noqa: N818  (the protocol's word)
 
 class StoreFailed(BlockError):  # noqa: N818  (the protocol's word)
     """The own daemon does not answer or cannot store: this machine's trouble, never the publisher's."""
+
+    exit_status = UNABLE

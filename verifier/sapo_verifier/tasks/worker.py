@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from sapo_verifier.catalogue import check_rule
 from sapo_verifier.child_process import ChildLostError, ChildProcess
-from sapo_verifier.errors import SapoError, TaskError
+from sapo_verifier.errors import TaskError, UnableError
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks.task import GeneratorError
 
@@ -93,7 +93,7 @@ class TaskWorker:
     def check_versions(self, spec: Spec) -> None:
         """Refuse a machine on which the questions could differ.
 
-        Raises SapoError if reasoning_gym or Python (major.minor) is not the spec's, or the subprocess does not start.
+        Raises UnableError if reasoning_gym or Python (major.minor) is not the spec's, or the subprocess does not start.
         """
         with self._lock:
             try:
@@ -106,7 +106,7 @@ class TaskWorker:
         wanted = {"reasoning_gym": spec.versions.reasoning_gym, "python": spec.versions.python}
         for name, version in wanted.items():
             if have[name] != version:
-                raise SapoError(
+                raise UnableError(
                     f"this network needs {name} {version} and this machine has {have[name]}: tasks would differ; "
                     f"install {name} {version}"
                 )

@@ -23,7 +23,7 @@ from sapo_client.generation.engine import begin
 from sapo_client.policy.policy import Policy
 from sapo_verifier import __version__
 from sapo_verifier.child_process import ChildLostError, ChildProcess
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ MAX_REPLY_BYTES = 256 << 20  # the most completions of the most tokens that a sp
 LAST_LINES = 15  # of its log, in an error
 
 
-class EngineError(SapoError):
+class EngineError(UnableError):
     """vLLM cannot generate, and what it said."""
 
 

@@ -17,20 +17,27 @@ from sapo_verifier.errors import SapoError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the daemon until a signal. Returns the exit status: 0 stopped, 1 could not start."""
-    arguments = _parser().parse_args(argv)
+    """Runs the daemon until a signal. Returns the exit status: 0 stopped, else that of why it could not start."""
+    parser = argparse.ArgumentParser(prog="sapo ipfs", description="Keep blocks on disk and serve them.")
+    add_options(parser)
+    arguments = parser.parse_args(argv)
+    try:
+        return serve(arguments)
+    except SapoError as error:
+        print(f"sapo ipfs: {error}", file=sys.stderr)
+        return error.exit_status
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Until a signal. Raises SapoError where the daemon cannot start."""
     # Imported here: aiohttp takes a while, and --help must not.
     import asyncio
 
-    try:
-        return asyncio.run(_serve(arguments))
-    except SapoError as error:
-        print(f"sapo ipfs: {error}", file=sys.stderr)
-        return 1
+    return asyncio.run(_serve(arguments))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sapo ipfs", description="Keep blocks on disk and serve them.")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What `serve` reads."""
     parser.add_argument("--repo", type=Path, required=True, help="folder of the blocks; made if missing")
     parser.add_argument(
         "--api", type=_address, default=("127.0.0.1", 5001), metavar="HOST:PORT",
@@ -58,7 +65,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--exit-with-stdin", action="store_true", help="end when standard input closes (the parent is gone)"
     )
-    return parser
 
 
 def _address(text: str) -> tuple[str, int]:

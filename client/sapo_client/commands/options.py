@@ -1,0 +1,66 @@
+"""The options that several commands of `sapo` have, and what they say alike."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from sapo_verifier.errors import UnableError
+
+DEFAULT_HOME = Path("~/.sapo")
+POLICY_HELP = "the model to train: a folder, or a name on the Hugging Face hub, which is downloaded then"
+BASE_HELP = "the model's id in the network's spec"
+
+
+def home_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--home", type=Path, default=DEFAULT_HOME, help="the node's folder (%(default)s)")
+
+
+def json_option(parser: argparse.ArgumentParser, words: str = "for programs") -> None:
+    parser.add_argument("--json", action="store_true", help=words)
+
+
+def password_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--password-file", type=Path, metavar="FILE", help="of the key; readable by you only. Without: asked for"
+    )
+
+
+def base_option(parser: argparse.ArgumentParser, words: str = BASE_HELP + " (found by the files' digest)") -> None:
+    parser.add_argument("--base", metavar="ID", help=words)
+
+
+def lora_option(parser: argparse.ArgumentParser, default: int | None = 0) -> None:
+    words = "train adapters of this rank instead of all weights; 0: all weights"
+    words += ", as is the default" if default == 0 else " (as the settings say)"
+    parser.add_argument("--lora-rank", type=number_from(0), default=default, metavar="N", help=words)
+
+
+def device_option(parser: argparse.ArgumentParser) -> None:
+    words = "where training, records and checks run: cpu, cuda or cuda:N (%(default)s)"
+    parser.add_argument("--device", default="cpu", help=words)
+
+
+def engine_option(
+    parser: argparse.ArgumentParser, default: str | None = "torch", words: str = "what generates (%(default)s)"
+) -> None:
+    parser.add_argument("--engine", choices=("torch", "vllm"), default=default, help=words)
+
+
+def set_option(parser: argparse.ArgumentParser, words: str) -> None:
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help=words)
+
+
+def number_from(least: int) -> Callable[[str], int]:
+    """A type for argparse: a whole number, `least` or more."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is not a number from {least} on")
+        return int(text)
+
+    return number
+
+
+def node_extra_missing(error: ModuleNotFoundError) -> UnableError:
+    """What to install where a library of the node's is not here."""
+    return UnableError(f"this installation has no {error.name}: a node needs `pip install sapo-network[node]`")

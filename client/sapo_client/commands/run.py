@@ -1,0 +1,59 @@
+"""`sapo run`: the node, until it is told to stop."""
+
+import argparse
+from typing import Any
+
+from sapo_client.commands.options import (
+    POLICY_HELP,
+    base_option,
+    engine_option,
+    home_option,
+    lora_option,
+    node_extra_missing,
+    password_option,
+    set_option,
+)
+from sapo_verifier.commands.program import Commands, add_parser
+
+
+def add_command(commands: Commands) -> None:
+    """Give `sapo` the command."""
+    parser = add_parser(commands, "run", "run the node until it is told to stop", run)
+    home_option(parser)
+    password_option(parser)
+    parser.add_argument("--register", action="store_true", help="lock the bond if the node is not registered yet")
+    parser.add_argument("--policy", metavar="MODEL", help="instead of the settings' one: " + POLICY_HELP)
+    base_option(parser, "its id in the network's spec (as the settings say; with --policy by the files' digest)")
+    lora_option(parser, None)
+    engine_option(parser, None, "what generates, instead of the settings' choice")
+    set_option(parser, "any other setting of node.toml, for this run alone; may be given several times")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises SapoError with what to do where the node cannot run."""
+    from sapo_client.node.preflight import ready
+
+    home, changes = options.home.expanduser(), _changes(options)
+    with ready(home, options.password_file, register=options.register, changes=changes) as checked:
+        try:
+            from sapo_client.node.start import run as run_node  # torch takes its seconds only now
+        except ModuleNotFoundError as error:
+            raise node_extra_missing(error) from error
+        run_node(checked)
+    return 0
+
+
+def _changes(options: argparse.Namespace) -> dict[str, Any]:
+    """What holds in this run instead of the home's settings."""
+    from sapo_client.policy.hub import model_folder
+    from sapo_client.state.assignments import assigned, merged
+
+    policy: dict[str, Any] = {}
+    if options.policy is not None:
+        policy |= {"folder": model_folder(options.policy), "base": None}
+    if options.base is not None:
+        policy["base"] = options.base
+    if options.lora_rank is not None:
+        policy["lora_rank"] = options.lora_rank
+    generation = {} if options.engine is None else {"engine": options.engine}
+    return merged({"policy": policy, "generation": generation}, assigned(options.set), "the options")

@@ -1,0 +1,28 @@
+"""The options of every command that reads the chain, fetches blocks and checks them."""
+
+import argparse
+from pathlib import Path
+
+
+def add_audit_options(parser: argparse.ArgumentParser) -> None:
+    """What `tools.chain_of` and `tools.open_tools` read."""
+    parser.add_argument(
+        "--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)"
+    )
+    parser.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
+    parser.add_argument(
+        "--gateway", action="append", default=[], metavar="MULTIADDR", help="ask here too, after the producer"
+    )
+    words = "a base's files, for its tokenizer; may be given several times"
+    parser.add_argument("--base-folder", type=Path, action="append", default=[], metavar="FOLDER", help=words)
+    words = "recompute the producer's probabilities from its weights, which are fetched; needs torch and --base-folder"
+    parser.add_argument("--model", action="store_true", help=words)
+    parser.add_argument("--allow-private", action="store_true", help="endpoints may be on private addresses (devnets)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def number(text: str) -> int:
+    """An index or a round. Raises ArgumentTypeError."""
+    if not text.isdecimal() or int(text) >= 1 << 64:
+        raise argparse.ArgumentTypeError(f"{text} is no index and no round: a number from 0 on")
+    return int(text)

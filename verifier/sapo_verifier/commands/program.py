@@ -1,0 +1,85 @@
+"""What `sapo` and `sapo-verify` share: a command is the module of its name, an error is words and an exit status."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from typing import NoReturn, TypeAlias
+
+from sapo_verifier import __version__
+from sapo_verifier.errors import SapoError, UsageError
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+class WrongUse(UsageError):  # noqa: N818
+    """What argparse refuses. usage: the usage line of the command."""
+
+    def __init__(self, prog: str, usage: str, words: str) -> None:
+        super().__init__(words)
+        self.prog = prog
+        self.usage = usage
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises WrongUse instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongUse(self.prog, self.format_usage(), message)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program whose commands are modules of `package`, each with `add_command(commands)` and `run(options)`.
+
+    around: entered while a command runs, to put errors of other kinds into words.
+    """
+
+    name: str
+    description: str
+    package: str
+    commands: tuple[str, ...]
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def parser(self, arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+        """With the command that `arguments` begin with, or with all; the others are not even imported."""
+        made = Parser(prog=self.name, description=self.description)
+        made.add_argument("--version", action="version", version=f"{self.name} {__version__}")
+        commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+        asked = [name for name in arguments[:1] if name in self.commands]
+        for name in asked or self.commands:
+            import_module(f"{self.package}.{name}").add_command(commands)
+        return made
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """The exit status: 0, what the command says, or that of the SapoError that it raised (errors.py)."""
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        try:
+            options = self.parser(arguments).parse_args(arguments)
+        except WrongUse as error:
+            print(f"{error.usage}{error.prog}: error: {error}", file=sys.stderr)
+            return _status(error, as_json="--json" in arguments)
+        try:
+            with self.around():
+                return int(options.command(options))
+        except SapoError as error:
+            print(f"{self.name}: {error}", file=sys.stderr)
+            return _status(error, as_json=getattr(options, "json", False))
+
+
+def _status(error: SapoError, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"error": str(error), "status": error.exit_status}))
+    return error.exit_status
+
+
+def add_parser(
+    commands: Commands, name: str, words: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """A command that `run` does. words: what it is for, without a full stop."""
+    parser = commands.add_parser(name, help=words, description=words[0].upper() + words[1:] + ".")
+    parser.set_defaults(command=run)
+    return parser
