@@ -1,45 +1,19 @@
 """`scripts/devnet`: start everything, play the rounds, show what happened, stop everything."""
 
 import argparse
-import json
-import shutil
 import signal
 import sys
-import time
-from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
-from sapo_devnet.accounts import Account, books
+from sapo_client.training.rules import EXTERNAL_RULES
 from sapo_devnet.adversaries.names import ATTACKS
-from sapo_devnet.chain import Chain, Clock
-from sapo_devnet.checkout import ROOT
-from sapo_devnet.nodes import DevnetNode, NodeOptions
-from sapo_devnet.pay import LEGEND as PAY_LEGEND
-from sapo_devnet.pay import failures, pay_table
-from sapo_devnet.policies import DevnetPolicy, devnet_spec, find_policies
-from sapo_devnet.processes import STARTED, Process, stop_all
-from sapo_devnet.reports import Reports
-from sapo_devnet.table import LEGEND, checked_share, round_line, table, third_means
-from sapo_verifier.chain.deployment import Deployment
-from sapo_verifier.chain.errors import coins
-from sapo_verifier.chain.reader import ChainReader
+from sapo_devnet.run import ENDS, Devnet, Options
 from sapo_verifier.errors import SapoError
-from sapo_verifier.schedule import FINAL_AFTER
-
-START_SECONDS = 600.0  # for all nodes to have loaded and registered, on a slow machine
-POLL_SECONDS = 0.1
-ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
-INITS_AT_A_TIME = 4
-LEAST_CHECKED = 0.95
 
 
-def main() -> int:
-    options = _parser().parse_args()
+def main(argv: Sequence[str] | None = None) -> int:
+    options = Options(**vars(_parser().parse_args(argv)))
     for number in ENDS:
         signal.signal(number, _interrupt)
     devnet = Devnet(options)
@@ -57,41 +31,45 @@ def main() -> int:
         devnet.stop()
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/devnet", description="A chain, IPFS daemons and nodes on this machine that learn from each other."
     )
-    parser.add_argument("--nodes", type=int, default=4, metavar="N", help="(%(default)s)")
-    parser.add_argument("--rounds", type=int, default=30, metavar="N", help="with batches (%(default)s)")
+    parser.add_argument("--nodes", type=int, metavar="N", help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="with batches (%(default)s)")
     parser.add_argument("--i", type=int, help="own groups per node and round (4; with smollm2 2)")
     parser.add_argument("--j", type=int, help="other nodes' groups (as --i)")
     words = "what other nodes' tokens count (%(default)s)"
-    parser.add_argument("--external", choices=EXTERNAL_RULES, default=DEFAULT_EXTERNAL, help=words)
-    parser.add_argument("--seed", type=int, default=0, help="of keys' order and sampling (%(default)s)")
+    parser.add_argument("--external", choices=EXTERNAL_RULES, help=words)
+    parser.add_argument("--seed", type=int, help="of keys' order and sampling (%(default)s)")
     parser.add_argument(
         "--policy",
-        default="pocket",
         metavar="A,B,…",
         help="pocket, smollm2, or a pocket policy's folder; nodes take them in turn (%(default)s)",
     )
     parser.add_argument("--lora-rank", type=int, metavar="N", help="of smollm2's adapters (16)")
     words = "what generates (%(default)s); vllm: for smollm2, as it has no kernel for a pocket policy's heads on a CPU"
-    parser.add_argument("--engine", choices=("torch", "vllm"), default="torch", help=words)
+    parser.add_argument("--engine", choices=("torch", "vllm"), help=words)
     parser.add_argument("--pocket-steps", type=int, metavar="N", help="a quick, worse pocket policy, for tests")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads per node (%(default)s)")
+    parser.add_argument("--threads", type=int, help="CPU threads per node (%(default)s)")
     parser.add_argument("--round-limit", type=float, metavar="S", help="a round ends then (300; with smollm2 1200)")
     parser.add_argument(
         "--attack",
         type=_attacks,
-        default=[],
         metavar="A,B,…",
         help="one more node for each; the devnet then plays until all is final, and tells who was paid what: "
         + ", ".join(sorted(ATTACKS)),
     )
-    parser.add_argument("--kill", metavar="NODE:ROUND", help="kill -9 node NODE in round ROUND and start it again")
+    words = "kill -9 node NODE in round ROUND and start it again"
+    parser.add_argument("--kill", type=_kill, metavar="NODE:ROUND", help=words)
     parser.add_argument("--with-daemon", action="store_true", help="--kill takes the node's IPFS daemon along")
     parser.add_argument("--keep", action="store_true", help="leave it running at the end and print the URLs")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where to keep logs and homes (.devnet/<time>)")
+    parser.set_defaults(**vars(Options()))
     return parser
 
 
@@ -102,241 +80,11 @@ def _attacks(text: str) -> list[str]:
     return names
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _names(attacks: Sequence[str]) -> list[str]:
-    """Nodes are called after their attacks, the second of a kind solver-2."""
-    seen: Counter[str] = Counter()
-    names = []
-    for attack in attacks:
-        seen[attack] += 1
-        names.append(attack if seen[attack] == 1 else f"{attack}-{seen[attack]}")
-    return names
-
-
-class Devnet:
-    """One run: `start`, `play`, `finish`, and `stop` in any case."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._options = options
-        self._data = options.data or ROOT / ".devnet" / datetime.now().strftime("%Y%m%d-%H%M%S")
-        self._began = time.monotonic()
-        self._chain: Chain | None = None
-        self._nodes: list[DevnetNode] = []
-        self._policies: list[DevnetPolicy] = []
-        self._clock: Clock
-        self._reports: Reports | None = None  # of honest voters, where there are others
-        self._shown = -1
-        self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
-        self._kill = tuple(map(int, options.kill.split(":"))) if options.kill else None
-
-    def start(self) -> None:
-        """Everything up to round 0."""
-        options = self._options
-        if options.engine == "vllm" and "smollm2" not in options.policy.split(","):
-            raise SapoError("vLLM cannot run pocket policies on a CPU (their heads); use --policy smollm2 with it")
-        self._policies = find_policies(ROOT, options.policy, options.pocket_steps, options.lora_rank)
-        groups, limit = (2, 1200.0) if any(policy.base == "smollm2" for policy in self._policies) else (4, 300.0)
-        options.i, options.j = (groups if given is None else given for given in (options.i, options.j))
-        options.round_limit = limit if options.round_limit is None else options.round_limit
-        self._data.mkdir(parents=True)
-        self._say(f"data and logs in {self._data}")
-        spec = devnet_spec(self._policies)
-        self._chain = Chain(ROOT, self._data / "anvil.log")
-        deployment = self._chain.deploy(ROOT, spec, room=64 + 8 * (options.nodes + len(options.attack)))
-        path = self._data / "deployment.json"
-        deployment.save(path)
-        self._say(f"Anvil at {self._chain.url}, contracts deployed, spec 0x{spec.digest().hex()[:12]}…")
-        for i in range(options.nodes):
-            self._nodes.append(DevnetNode(f"node{i}", self._data / f"node{i}", i))
-        for name in _names(options.attack):
-            attack = name.partition("-")[0]
-            self._nodes.append(DevnetNode(name, self._data / name, len(self._nodes), attack))
-        node_options = NodeOptions(
-            deployment=path,
-            rpc=self._chain.url,
-            policies=self._policies,
-            own_groups=options.i,
-            external_groups=options.j,
-            external=options.external,
-            seed=options.seed,
-            threads=options.threads,
-            engine=options.engine,
-            last_round=options.rounds if options.attack else None,
-        )
-        with ThreadPoolExecutor(INITS_AT_A_TIME) as pool:
-            list(pool.map(lambda node: node.init(node_options), self._nodes))
-        for node in self._nodes:
-            self._chain.fund(node.address)
-            node.start()
-        if options.attack:
-            honest = {node.address: node.gateway for node in self._nodes if not node.attack}
-            self._reports = Reports(ChainReader(self._chain.url, deployment), honest)
-        self._say(f"{len(self._nodes)} nodes started; they load their policies and register …")
-        self._clock = Clock(self._chain, deployment, options.round_limit)
-        deadline = time.monotonic() + START_SECONDS
-        self._clock.start(lambda: self._all_ready(deadline))
-
-    def _all_ready(self, deadline: float) -> bool:
-        self._refuse_dead()
-        if time.monotonic() > deadline:
-            raise SapoError(f"after {START_SECONDS:.0f} s not all nodes are ready; see their logs in {self._data}")
-        return all(node.ready() for node in self._nodes)
-
-    def _refuse_dead(self) -> None:
-        chain = [self._chain.process] if self._chain else []
-        for process in [*chain, *(process for node in self._nodes for process in node.processes())]:
-            if process.exit_status() is not None:
-                raise SapoError(f"{process.name} has ended; {process.log} ends with:\n{process.last_words()}")
-
-    def play(self) -> None:
-        """Rounds 0 … N; in round 0 nodes can only commit their policies."""
-        began = time.monotonic()
-        while (now := self._clock.round()) <= self._last_round:
-            self._maybe_kill(now)
-            self._refuse_dead()
-            for node in self._nodes:
-                for process in node.processes():
-                    process.sample_memory()
-            if now == self._last_round and all(node.done(now) for node in self._nodes):
-                self._show(now, time.monotonic() - began)
-                return
-            if self._clock.tick(lambda round_: all(node.done(round_) for node in self._nodes)):
-                if self._reports is not None:
-                    self._reports.look()
-                self._show(now, time.monotonic() - began)
-                began = time.monotonic()
-            else:
-                self._show_phases(now)
-                time.sleep(POLL_SECONDS)
-
-    def _maybe_kill(self, now: int) -> None:
-        """Once the node is in the middle of the round."""
-        if self._kill is None or now != self._kill[1]:
-            return
-        node = self._nodes[self._kill[0]]
-        phase = node.status().get("phase")
-        if node.status().get("round") == now and phase in ("generating", "auditing", "voting", "training"):
-            also = " and its daemon" * self._options.with_daemon
-            self._say(f"kill -9 {node.name}{also} while {phase}, and start again")
-            node.crash(with_daemon=self._options.with_daemon)
-            self._kill = None
-
-    def finish(self) -> int:
-        """Table, summary, verdict; and with --keep, wait for Ctrl-C. Exit status 0 if the network did its job."""
-        rows = self._rows(honest=True)
-        print(table(rows))
-        print(LEGEND)
-        first, last = third_means(rows)
-        checked = checked_share(rows)
-        batches = sum(bool(row["completions"]) and not row["skipped"] for row in rows)
-        expected = self._options.nodes * self._options.rounds
-        failed = sum(row["external_failed"] for row in rows)
-        peaks = {node.name: node.process.peak_kib // 1024 for node in self._nodes if node.process}
-        repaired, positions = (sum(row[name] for row in rows) for name in ("repaired", "positions"))
-        print(f"batches published: {batches} of {expected}; tokens repaired: {repaired} of {positions}")
-        print(f"own fresh reward per completion: first third {first:.3f}, last third {last:.3f}")
-        print(
-            f"external groups from round 3 on: {checked:.1%} of those drawn were fetched and checked; {failed} failed"
-        )
-        print(f"peak memory of a node: {max(peaks.values())} MiB; wall time {time.monotonic() - self._began:.0f} s")
-        summary: dict[str, Any] = {
-            "options": {key: str(value) for key, value in vars(self._options).items()},
-            "nodes": {node.name: node.address for node in self._nodes},
-            "starts": {node.name: node.starts for node in self._nodes},
-            "spec": "0x" + Deployment.load(self._data / "deployment.json").spec_digest.hex(),
-            "batches": batches,
-            "batches_expected": expected,
-            "first_third": first,
-            "last_third": last,
-            "checked_share": checked,
-            "failed_groups": failed,
-            "peak_mib": peaks,
-            "wall_seconds": time.monotonic() - self._began,
-            "rounds": rows,
-        }
-        reasons = self._settle_accounts(summary, self._reports) if self._reports is not None else []
-        path = self._data / "summary.json"
-        path.write_text(json.dumps(summary, indent=1))
-        print(f"summary: {path}")
-        self._keep()
-        if batches < LEAST_CHECKED * expected:
-            reasons.append("fewer batches were published than expected")
-        if not self._options.attack and (checked < LEAST_CHECKED or failed):
-            reasons.append("not all external groups could be fetched and checked")
-        for reason in reasons:
-            print(f"devnet: {reason}; see the nodes' logs in {self._data}", file=sys.stderr)
-        return 1 if reasons else 0
-
-    def _settle_accounts(self, summary: dict[str, Any], reports: Reports) -> list[str]:
-        """Print who was paid what and why, and add it to the summary; what must not happen and did, in words."""
-        assert self._chain is not None
-        reader = ChainReader(self._chain.url, Deployment.load(self._data / "deployment.json"))
-        accounts = [Account(node.name, node.address, node.attack) for node in self._nodes]
-        reports.look()
-        reports.close()
-        found = books(self._chain, reader, accounts, reports.read, self._options.rounds)
-        reader.close()
-        limits = {attack: most for attack, most in ATTACKS.items() if most is not None}
-        reasons = list(failures(found, limits, self._options.rounds))
-        if reports.missing:
-            reasons.append(f"{len(reports.missing)} reports of honest voters were not to be had")
-        print(f"\n{pay_table(found.accounts)}\n{PAY_LEGEND}")
-        print(f"burned: {coins(found.burned)} coins; sums that are off: {len(found.errors)}")
-        summary |= {**found.to_json(), "failures": reasons}
-        return reasons
-
-    def _keep(self) -> None:
-        if not self._options.keep or self._chain is None:
-            return
-        print(f"\nAnvil: {self._chain.url}\ndeployment: {self._data / 'deployment.json'}")
-        for node in self._nodes:
-            print(f"{node.name}: {node.address}, IPFS RPC {node.api}, gateway {node.gateway}, home {node.home}")
-        bases = " ".join(f"--base {folder}" for folder in sorted({policy.folder for policy in self._policies}))
-        print(
-            f"audit a batch: .venv/bin/sapo-verify batch 17 --rpc {self._chain.url} --allow-private "
-            f"--deployment {self._data / 'deployment.json'} {bases}\nCtrl-C stops everything.",
-            flush=True,
-        )
-        while True:
-            self._clock.serve()
-            self._refuse_dead()
-            time.sleep(1.0)
-
-    def _rows(self, *, honest: bool) -> list[dict[str, Any]]:
-        nodes = [node for node in self._nodes if node.attack is None or not honest]
-        rows = [report | {"node": node.name} for node in nodes for report in node.rounds()]
-        return sorted(rows, key=lambda row: (row["round"], row["node"]))
-
-    def _show(self, round_: int, seconds: float) -> None:
-        reports = {node.name: found for node in self._nodes for found in node.rounds() if found["round"] == round_}
-        self._say(round_line(round_, reports, seconds))
-
-    def _show_phases(self, now: int) -> None:
-        if sys.stdout.isatty():
-            width = shutil.get_terminal_size().columns - 1
-            phases = ", ".join(f"{node.name} {node.status().get('phase', 'loading')}" for node in self._nodes)
-            print(f"\r{f'round {now}: {phases}'[:width]:{width}}", end="\r", flush=True)
-
-    def _say(self, words: str) -> None:
-        clear = " " * (shutil.get_terminal_size().columns - 1) + "\r" if sys.stdout.isatty() else ""
-        print(f"{clear}[{time.monotonic() - self._began:6.1f} s] {words}", flush=True)
-
-    def stop(self) -> None:
-        """Nodes first, so that they end their last transactions in peace; then daemons; the chain last.
-
-        Nothing can interrupt this, and it takes less than a minute.
-        """
-        for number in ENDS:
-            signal.signal(number, signal.SIG_IGN)
-        running = [node.process for node in self._nodes if node.process]
-        daemons = [node.daemon for node in self._nodes]
-        chain: list[Process] = [self._chain.process] if self._chain else []
-        killed = [name for part in (running, daemons, chain, STARTED) for name in stop_all(part)]
-        if killed:
-            print(f"devnet: had to be killed: {', '.join(killed)}", file=sys.stderr)
+def _kill(text: str) -> tuple[int, int]:
+    node, _, round_ = text.partition(":")
+    if not (node.isdecimal() and round_.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text} is not NODE:ROUND, two numbers from 0 on")
+    return int(node), int(round_)
 
 
 if __name__ == "__main__":

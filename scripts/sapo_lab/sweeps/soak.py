@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sapo_devnet.__main__ import Devnet
-from sapo_devnet.__main__ import _parser as devnet_parser
 from sapo_devnet.pocket import QUICK_STEPS
-from sapo_devnet.processes import Process
-from sapo_lab.sweeps.tally import resident
+from sapo_devnet.processes import Process, resident_kib
+from sapo_devnet.run import Devnet, Options
 from sapo_verifier.errors import SapoError
 
 FLAT = ("ipfs", "checkpoints")  # of a home: what is not needed any more is deleted; the rest are logs and journals
@@ -71,7 +69,7 @@ class Trend:
 class Soak(Devnet):
     """A devnet that looks at its processes at the end of every round."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         super().__init__(options)
         self.samples: list[Sample] = []
 
@@ -86,7 +84,7 @@ class Soak(Devnet):
 def _sample(round_: int, process: Process, disk: dict[str, float]) -> Sample:
     folder = Path(f"/proc/{process.pid}")
     descriptors, threads = (len(list((folder / name).iterdir())) for name in ("fd", "task"))
-    return Sample(round_, process.name, resident("VmRSS", process.pid), descriptors, threads, disk)
+    return Sample(round_, process.name, resident_kib("VmRSS", process.pid), descriptors, threads, disk)
 
 
 def _disk(home: Path) -> dict[str, float]:
@@ -157,9 +155,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as name:
         data = options.data or Path(name) / "soak"
-        words = ["--nodes", str(options.nodes), "--rounds", str(options.rounds), "--i", "1", "--j", "1"]
-        words += ["--pocket-steps", str(options.pocket_steps), "--data", str(data)]
-        soak = Soak(devnet_parser().parse_args(words))
+        soak = Soak(
+            Options(nodes=options.nodes, rounds=options.rounds, i=1, j=1, pocket_steps=options.pocket_steps, data=data)
+        )
         try:
             soak.start()
             soak.play()

@@ -1,0 +1,295 @@
+"""One run of the devnet: everything is started, plays its rounds, is looked at, and is stopped."""
+
+import json
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sapo_client.training.rules import DEFAULT_EXTERNAL
+from sapo_devnet.accounts import Account, books
+from sapo_devnet.adversaries.names import ATTACKS
+from sapo_devnet.chain import Chain, Clock
+from sapo_devnet.checkout import ROOT
+from sapo_devnet.nodes import DevnetNode, NodeOptions
+from sapo_devnet.pay import LEGEND as PAY_LEGEND
+from sapo_devnet.pay import failures, pay_table
+from sapo_devnet.policies import DevnetPolicy, devnet_spec, find_policies
+from sapo_devnet.processes import STARTED, Process, stop_all
+from sapo_devnet.reports import Reports
+from sapo_devnet.table import LEGEND, checked_share, round_line, table, third_means
+from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.chain.errors import coins
+from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.errors import SapoError
+from sapo_verifier.schedule import FINAL_AFTER
+
+START_SECONDS = 600.0  # for all nodes to have loaded and registered, on a slow machine
+POLL_SECONDS = 0.1
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
+INITS_AT_A_TIME = 4
+LEAST_CHECKED = 0.95
+
+
+@dataclass
+class Options:
+    """What `scripts/devnet --help` lists, under the same names. None: what fits the policies."""
+
+    nodes: int = 4
+    rounds: int = 30
+    i: int | None = None
+    j: int | None = None
+    external: str = DEFAULT_EXTERNAL
+    seed: int = 0
+    policy: str = "pocket"
+    lora_rank: int | None = None
+    engine: str = "torch"
+    pocket_steps: int | None = None
+    threads: int = 1
+    round_limit: float | None = None  # seconds
+    attack: list[str] = field(default_factory=list)
+    kill: tuple[int, int] | None = None  # node, round
+    with_daemon: bool = False
+    keep: bool = False
+    data: Path | None = None
+
+
+def _names(attacks: Sequence[str]) -> list[str]:
+    """Nodes are called after their attacks, the second of a kind solver-2."""
+    seen: Counter[str] = Counter()
+    names = []
+    for attack in attacks:
+        seen[attack] += 1
+        names.append(attack if seen[attack] == 1 else f"{attack}-{seen[attack]}")
+    return names
+
+
+class Devnet:
+    """One run: `start`, `play`, `finish`, and `stop` in any case."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._data = options.data or ROOT / ".devnet" / datetime.now().strftime("%Y%m%d-%H%M%S")
+        self._began = time.monotonic()
+        self._chain: Chain | None = None
+        self._nodes: list[DevnetNode] = []
+        self._policies: list[DevnetPolicy] = []
+        self._clock: Clock
+        self._reports: Reports | None = None  # of honest voters, where there are others
+        self._shown = -1
+        self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
+        self._kill = options.kill
+
+    def start(self) -> None:
+        """Everything up to round 0."""
+        options = self._options
+        if options.engine == "vllm" and "smollm2" not in options.policy.split(","):
+            raise SapoError("vLLM cannot run pocket policies on a CPU (their heads); use --policy smollm2 with it")
+        self._policies = find_policies(ROOT, options.policy, options.pocket_steps, options.lora_rank)
+        groups, limit = (2, 1200.0) if any(policy.base == "smollm2" for policy in self._policies) else (4, 300.0)
+        options.i = groups if options.i is None else options.i
+        options.j = groups if options.j is None else options.j
+        options.round_limit = limit if options.round_limit is None else options.round_limit
+        self._data.mkdir(parents=True)
+        self._say(f"data and logs in {self._data}")
+        spec = devnet_spec(self._policies)
+        self._chain = Chain(self._data / "anvil.log")
+        deployment = self._chain.deploy(spec, room=64 + 8 * (options.nodes + len(options.attack)))
+        path = self._data / "deployment.json"
+        deployment.save(path)
+        self._say(f"Anvil at {self._chain.url}, contracts deployed, spec 0x{spec.digest().hex()[:12]}…")
+        for i in range(options.nodes):
+            self._nodes.append(DevnetNode(f"node{i}", self._data / f"node{i}", i))
+        for name in _names(options.attack):
+            attack = name.partition("-")[0]
+            self._nodes.append(DevnetNode(name, self._data / name, len(self._nodes), attack))
+        node_options = NodeOptions(
+            deployment=path,
+            rpc=self._chain.url,
+            policies=self._policies,
+            own_groups=options.i,
+            external_groups=options.j,
+            external=options.external,
+            seed=options.seed,
+            threads=options.threads,
+            engine=options.engine,
+            last_round=options.rounds if options.attack else None,
+        )
+        with ThreadPoolExecutor(INITS_AT_A_TIME) as pool:
+            list(pool.map(lambda node: node.init(node_options), self._nodes))
+        for node in self._nodes:
+            self._chain.fund(node.address)
+            node.start()
+        if options.attack:
+            honest = {node.address: node.gateway for node in self._nodes if not node.attack}
+            self._reports = Reports(ChainReader(self._chain.url, deployment), honest)
+        self._say(f"{len(self._nodes)} nodes started; they load their policies and register …")
+        self._clock = Clock(self._chain, deployment, options.round_limit)
+        deadline = time.monotonic() + START_SECONDS
+        self._clock.start(lambda: self._all_ready(deadline))
+
+    def _all_ready(self, deadline: float) -> bool:
+        self._refuse_dead()
+        if time.monotonic() > deadline:
+            raise SapoError(f"after {START_SECONDS:.0f} s not all nodes are ready; see their logs in {self._data}")
+        return all(node.ready() for node in self._nodes)
+
+    def _refuse_dead(self) -> None:
+        chain = [self._chain.process] if self._chain else []
+        for process in [*chain, *(process for node in self._nodes for process in node.processes())]:
+            if process.exit_status() is not None:
+                raise SapoError(f"{process.name} has ended; {process.log} ends with:\n{process.last_words()}")
+
+    def play(self) -> None:
+        """Rounds 0 … N; in round 0 nodes can only commit their policies."""
+        began = time.monotonic()
+        while (now := self._clock.round()) <= self._last_round:
+            self._maybe_kill(now)
+            self._refuse_dead()
+            for node in self._nodes:
+                for process in node.processes():
+                    process.sample_memory()
+            if now == self._last_round and all(node.done(now) for node in self._nodes):
+                self._show(now, time.monotonic() - began)
+                return
+            if self._clock.tick(lambda round_: all(node.done(round_) for node in self._nodes)):
+                if self._reports is not None:
+                    self._reports.look()
+                self._show(now, time.monotonic() - began)
+                began = time.monotonic()
+            else:
+                self._show_phases(now)
+                time.sleep(POLL_SECONDS)
+
+    def _maybe_kill(self, now: int) -> None:
+        """Once the node is in the middle of the round."""
+        if self._kill is None or now != self._kill[1]:
+            return
+        node = self._nodes[self._kill[0]]
+        phase = node.status().get("phase")
+        if node.status().get("round") == now and phase in ("generating", "auditing", "voting", "training"):
+            also = " and its daemon" * self._options.with_daemon
+            self._say(f"kill -9 {node.name}{also} while {phase}, and start again")
+            node.crash(with_daemon=self._options.with_daemon)
+            self._kill = None
+
+    def finish(self) -> int:
+        """Table, summary, verdict; and with --keep, wait for Ctrl-C. Exit status 0 if the network did its job."""
+        rows = self._rows(honest=True)
+        print(table(rows))
+        print(LEGEND)
+        first, last = third_means(rows)
+        checked = checked_share(rows)
+        batches = sum(bool(row["completions"]) and not row["skipped"] for row in rows)
+        expected = self._options.nodes * self._options.rounds
+        failed = sum(row["external_failed"] for row in rows)
+        peaks = {node.name: node.process.peak_kib // 1024 for node in self._nodes if node.process}
+        repaired, positions = (sum(row[name] for row in rows) for name in ("repaired", "positions"))
+        print(f"batches published: {batches} of {expected}; tokens repaired: {repaired} of {positions}")
+        print(f"own fresh reward per completion: first third {first:.3f}, last third {last:.3f}")
+        print(
+            f"external groups from round 3 on: {checked:.1%} of those drawn were fetched and checked; {failed} failed"
+        )
+        print(f"peak memory of a node: {max(peaks.values())} MiB; wall time {time.monotonic() - self._began:.0f} s")
+        summary: dict[str, Any] = {
+            "options": {key: str(value) for key, value in vars(self._options).items()},
+            "nodes": {node.name: node.address for node in self._nodes},
+            "starts": {node.name: node.starts for node in self._nodes},
+            "spec": "0x" + Deployment.load(self._data / "deployment.json").spec_digest.hex(),
+            "batches": batches,
+            "batches_expected": expected,
+            "first_third": first,
+            "last_third": last,
+            "checked_share": checked,
+            "failed_groups": failed,
+            "peak_mib": peaks,
+            "wall_seconds": time.monotonic() - self._began,
+            "rounds": rows,
+        }
+        reasons = self._settle_accounts(summary, self._reports) if self._reports is not None else []
+        path = self._data / "summary.json"
+        path.write_text(json.dumps(summary, indent=1))
+        print(f"summary: {path}")
+        self._keep()
+        if batches < LEAST_CHECKED * expected:
+            reasons.append("fewer batches were published than expected")
+        if not self._options.attack and (checked < LEAST_CHECKED or failed):
+            reasons.append("not all external groups could be fetched and checked")
+        for reason in reasons:
+            print(f"devnet: {reason}; see the nodes' logs in {self._data}", file=sys.stderr)
+        return 1 if reasons else 0
+
+    def _settle_accounts(self, summary: dict[str, Any], reports: Reports) -> list[str]:
+        """Print who was paid what and why, and add it to the summary; what must not happen and did, in words."""
+        assert self._chain is not None
+        reader = ChainReader(self._chain.url, Deployment.load(self._data / "deployment.json"))
+        accounts = [Account(node.name, node.address, node.attack) for node in self._nodes]
+        reports.look()
+        reports.close()
+        found = books(self._chain, reader, accounts, reports.read, self._options.rounds)
+        reader.close()
+        limits = {attack: most for attack, most in ATTACKS.items() if most is not None}
+        reasons = list(failures(found, limits, self._options.rounds))
+        if reports.missing:
+            reasons.append(f"{len(reports.missing)} reports of honest voters were not to be had")
+        print(f"\n{pay_table(found.accounts)}\n{PAY_LEGEND}")
+        print(f"burned: {coins(found.burned)} coins; sums that are off: {len(found.errors)}")
+        summary |= {**found.to_json(), "failures": reasons}
+        return reasons
+
+    def _keep(self) -> None:
+        if not self._options.keep or self._chain is None:
+            return
+        print(f"\nAnvil: {self._chain.url}\ndeployment: {self._data / 'deployment.json'}")
+        for node in self._nodes:
+            print(f"{node.name}: {node.address}, IPFS RPC {node.api}, gateway {node.gateway}, home {node.home}")
+        bases = " ".join(f"--base {folder}" for folder in sorted({policy.folder for policy in self._policies}))
+        print(
+            f"audit a batch: .venv/bin/sapo-verify batch 17 --rpc {self._chain.url} --allow-private "
+            f"--deployment {self._data / 'deployment.json'} {bases}\nCtrl-C stops everything.",
+            flush=True,
+        )
+        while True:
+            self._clock.serve()
+            self._refuse_dead()
+            time.sleep(1.0)
+
+    def _rows(self, *, honest: bool) -> list[dict[str, Any]]:
+        nodes = [node for node in self._nodes if node.attack is None or not honest]
+        rows = [report | {"node": node.name} for node in nodes for report in node.rounds()]
+        return sorted(rows, key=lambda row: (row["round"], row["node"]))
+
+    def _show(self, round_: int, seconds: float) -> None:
+        reports = {node.name: found for node in self._nodes for found in node.rounds() if found["round"] == round_}
+        self._say(round_line(round_, reports, seconds))
+
+    def _show_phases(self, now: int) -> None:
+        if sys.stdout.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            phases = ", ".join(f"{node.name} {node.status().get('phase', 'loading')}" for node in self._nodes)
+            print(f"\r{f'round {now}: {phases}'[:width]:{width}}", end="\r", flush=True)
+
+    def _say(self, words: str) -> None:
+        clear = " " * (shutil.get_terminal_size().columns - 1) + "\r" if sys.stdout.isatty() else ""
+        print(f"{clear}[{time.monotonic() - self._began:6.1f} s] {words}", flush=True)
+
+    def stop(self) -> None:
+        """Nodes first, so that they end their last transactions in peace; then daemons; the chain last.
+
+        Nothing can interrupt this, and it takes less than a minute.
+        """
+        for number in ENDS:
+            signal.signal(number, signal.SIG_IGN)
+        running = [node.process for node in self._nodes if node.process]
+        daemons = [node.daemon for node in self._nodes]
+        chain: list[Process] = [self._chain.process] if self._chain else []
+        killed = [name for part in (running, daemons, chain, STARTED) for name in stop_all(part)]
+        if killed:
+            print(f"devnet: had to be killed: {', '.join(killed)}", file=sys.stderr)
