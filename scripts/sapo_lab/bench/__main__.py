@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sapo_devnet.checkout import ROOT
 from sapo_lab.bench.document import write
-from sapo_lab.bench.environments import ROOT, environment, python_of
+from sapo_lab.bench.environments import environment, python_of
 from sapo_lab.bench.work import Report, Work
 
 SYSTEM = "Put the final answer, and nothing else, inside <answer></answer>."
