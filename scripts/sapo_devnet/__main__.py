@@ -1,4 +1,7 @@
-"""`scripts/devnet`: start everything, play the rounds, show what happened, stop everything."""
+"""`scripts/devnet`: start everything, play the rounds, show what happened, stop everything.
+
+Nothing heavy is imported before the options are read.
+"""
 
 import argparse
 import signal
@@ -8,12 +11,14 @@ from pathlib import Path
 
 from sapo_client.training.rules import EXTERNAL_RULES
 from sapo_devnet.adversaries.names import ATTACKS
-from sapo_devnet.run import ENDS, Devnet, Options
+from sapo_devnet.options import Options
 from sapo_verifier.errors import SapoError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = Options(**vars(_parser().parse_args(argv)))
+    options = read(argv)
+    from sapo_devnet.run import ENDS, Devnet
+
     for number in ENDS:
         signal.signal(number, _interrupt)
     devnet = Devnet(options)
@@ -29,6 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     finally:
         devnet.stop()
+
+
+def read(argv: Sequence[str] | None) -> Options:
+    return Options(**vars(_parser().parse_args(argv)))
 
 
 def _interrupt(*_: object) -> None:

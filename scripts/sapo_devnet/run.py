@@ -8,17 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from sapo_client.training.rules import DEFAULT_EXTERNAL
 from sapo_devnet.accounts import Account, books
 from sapo_devnet.adversaries.names import ATTACKS
 from sapo_devnet.chain import Chain, Clock
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.nodes import DevnetNode, NodeOptions
+from sapo_devnet.options import Options
 from sapo_devnet.pay import LEGEND as PAY_LEGEND
 from sapo_devnet.pay import failures, pay_table
 from sapo_devnet.policies import DevnetPolicy, devnet_spec, find_policies
@@ -36,29 +34,6 @@ POLL_SECONDS = 0.1
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
 INITS_AT_A_TIME = 4
 LEAST_CHECKED = 0.95
-
-
-@dataclass
-class Options:
-    """What `scripts/devnet --help` lists, under the same names. None: what fits the policies."""
-
-    nodes: int = 4
-    rounds: int = 30
-    i: int | None = None
-    j: int | None = None
-    external: str = DEFAULT_EXTERNAL
-    seed: int = 0
-    policy: str = "pocket"
-    lora_rank: int | None = None
-    engine: str = "torch"
-    pocket_steps: int | None = None
-    threads: int = 1
-    round_limit: float | None = None  # seconds
-    attack: list[str] = field(default_factory=list)
-    kill: tuple[int, int] | None = None  # node, round
-    with_daemon: bool = False
-    keep: bool = False
-    data: Path | None = None
 
 
 def _names(attacks: Sequence[str]) -> list[str]:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sapo_devnet.options import Options
 from sapo_devnet.pocket import QUICK_STEPS
 from sapo_devnet.processes import Process, resident_kib
-from sapo_devnet.run import Devnet, Options
+from sapo_devnet.run import Devnet
 from sapo_verifier.errors import SapoError
 
 FLAT = ("ipfs", "checkpoints")  # of a home: what is not needed any more is deleted; the rest are logs and journals
