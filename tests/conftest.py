@@ -3,6 +3,7 @@
 Where torch is not installed, tests that need it are skipped: whole files that load it, and else what asks for it.
 """
 
+import os
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from sapo_client.transactions.outbox import Outbox
     from sapo_devnet.testkit.anvil import Anvil
     from sapo_devnet.testkit.networks import Network
+
+# Before torch is loaded: threads that wait for each other over tiny products sleep meanwhile. Spinning, they take the
+# cores that the other test processes want, and twice the time.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 HERE = Path(__file__).resolve().parent
 MODEL = ("torch", "transformers", "safetensors", "peft")  # pyproject.toml's extras `model` and `node`
