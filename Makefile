@@ -25,7 +25,7 @@ contracts:
 	$(FORGE) snapshot --check --match-contract Gas
 
 unit:
-	$(BIN)/pytest -n 2 --dist loadfile tests/unit
+	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST_OPTIONS) tests/unit
 
 format:
 	$(BIN)/ruff check --fix .

@@ -1,19 +1,24 @@
-"""`scripts/devnet`: start everything, play the rounds, show what happened, stop everything."""
+"""`scripts/devnet`: start everything, play the rounds, show what happened, stop everything.
+
+Nothing heavy is imported before the options are read.
+"""
 
 import argparse
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
+from sapo_client.training.rules import EXTERNAL_RULES
 from sapo_devnet.adversaries.names import ATTACKS
+from sapo_devnet.options import Options
 from sapo_verifier.errors import SapoError
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 as it should be, 1 not, 130 interrupted; where it could not be played that of the error."""
-    options = parser().parse_args()
-    from sapo_devnet.devnet import ENDS, Devnet  # loaded late: --help answers at once
+    options = read(argv)
+    from sapo_devnet.run import ENDS, Devnet
 
     for number in ENDS:
         signal.signal(number, _interrupt)
@@ -32,46 +37,49 @@ def main() -> int:
         devnet.stop()
 
 
+def read(argv: Sequence[str] | None) -> Options:
+    return Options(**vars(_parser().parse_args(argv)))
+
+
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def parser() -> argparse.ArgumentParser:
-    """Also for programs that play a devnet of their own."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/devnet", description="A chain, IPFS daemons and nodes on this machine that learn from each other."
     )
-    parser.add_argument("--nodes", type=int, default=4, metavar="N", help="(%(default)s)")
-    parser.add_argument("--rounds", type=int, default=30, metavar="N", help="with batches (%(default)s)")
+    parser.add_argument("--nodes", type=int, metavar="N", help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="with batches (%(default)s)")
     parser.add_argument("--i", type=int, help="own groups per node and round (4; with smollm2 2)")
     parser.add_argument("--j", type=int, help="other nodes' groups (as --i)")
     words = "what other nodes' tokens count (%(default)s)"
-    parser.add_argument("--external", choices=EXTERNAL_RULES, default=DEFAULT_EXTERNAL, help=words)
-    parser.add_argument("--seed", type=int, default=0, help="of keys' order and sampling (%(default)s)")
+    parser.add_argument("--external", choices=EXTERNAL_RULES, help=words)
+    parser.add_argument("--seed", type=int, help="of keys' order and sampling (%(default)s)")
     parser.add_argument(
         "--policy",
-        default="pocket",
         metavar="A,B,…",
         help="pocket, smollm2, or a pocket policy's folder; nodes take them in turn (%(default)s)",
     )
     parser.add_argument("--lora-rank", type=int, metavar="N", help="of smollm2's adapters (16)")
     words = "what generates (%(default)s); vllm: for smollm2, as it has no kernel for a pocket policy's heads on a CPU"
-    parser.add_argument("--engine", choices=("torch", "vllm"), default="torch", help=words)
+    parser.add_argument("--engine", choices=("torch", "vllm"), help=words)
     parser.add_argument("--pocket-steps", type=int, metavar="N", help="a quick, worse pocket policy, for tests")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads per node (%(default)s)")
+    parser.add_argument("--threads", type=int, help="CPU threads per node (%(default)s)")
     parser.add_argument("--round-limit", type=float, metavar="S", help="a round ends then (300; with smollm2 1200)")
     parser.add_argument(
         "--attack",
         type=_attacks,
-        default=[],
         metavar="A,B,…",
         help="one more node for each; the devnet then plays until all is final, and tells who was paid what: "
         + ", ".join(sorted(ATTACKS)),
     )
-    parser.add_argument("--kill", metavar="NODE:ROUND", help="kill -9 node NODE in round ROUND and start it again")
+    words = "kill -9 node NODE in round ROUND and start it again"
+    parser.add_argument("--kill", type=_kill, metavar="NODE:ROUND", help=words)
     parser.add_argument("--with-daemon", action="store_true", help="--kill takes the node's IPFS daemon along")
     parser.add_argument("--keep", action="store_true", help="leave it running at the end and print the URLs")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where to keep logs and homes (.devnet/<time>)")
+    parser.set_defaults(**vars(Options()))
     return parser
 
 
@@ -80,6 +88,13 @@ def _attacks(text: str) -> list[str]:
     if unknown := sorted(set(names) - ATTACKS.keys()):
         raise argparse.ArgumentTypeError(f"no such attack: {', '.join(unknown)}")
     return names
+
+
+def _kill(text: str) -> tuple[int, int]:
+    node, _, round_ = text.partition(":")
+    if not (node.isdecimal() and round_.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text} is not NODE:ROUND, two numbers from 0 on")
+    return int(node), int(round_)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,15 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def resident_kib(field: str, pid: int | str = "self") -> int:
+    """Memory of a process as the kernel counts it: VmRSS now, VmHWM at most so far. 0 for one that has ended.
+
+    Raises FileNotFoundError or ProcessLookupError once its exit status was taken, too.
+    """
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), 0)
+
+
 class Process:
     """A command with its output in a log file, in a session of its own, so that Ctrl-C reaches only the devnet."""
 
@@ -53,9 +62,7 @@ class Process:
     def sample_memory(self) -> None:
         """Remember the peak of resident memory, as the kernel counts it."""
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
-                    self.peak_kib = max(self.peak_kib, int(line.split()[1]))
+            self.peak_kib = max(self.peak_kib, resident_kib("VmHWM", self.pid))
 
     def ask_to_stop(self) -> None:
         if self._process.poll() is None:

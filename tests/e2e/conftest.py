@@ -10,7 +10,6 @@ from devnet_run import KILL_ROUND, KILLED, NODES, ROUNDS, STOP_SECONDS, Run, sta
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
 from sapo_devnet.testkit.alive import descendants, remaining, users_of, wait_until
-from sapo_devnet.testkit.tiny_policy import tiny_folder
 
 START_SECONDS = 280.0
 
@@ -24,6 +23,8 @@ def pocket() -> Path:
 @pytest.fixture(scope="session")
 def random_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy that knows nothing, for tests in which nobody needs to be right."""
+    from sapo_devnet.testkit.tiny_policy import tiny_folder
+
     return tiny_folder(tmp_path_factory.mktemp("policy") / "random")
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from sapo_client.transactions.outbox import Outbox
+from sapo_devnet.processes import resident_kib
 from sapo_devnet.testkit.hostile_http import answer, hostile
 from sapo_devnet.testkit.networks import Network, small_spec
 from sapo_lab.sweeps import gateways, rpc
 from sapo_lab.sweeps.hostile_rpc import request_body
-from sapo_lab.sweeps.tally import reset_peak, resident
+from sapo_lab.sweeps.tally import reset_peak
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.chain.errors import ChainError, ChainMismatch, ChainUnavailable, HttpRefused
@@ -141,7 +142,7 @@ def test_an_endless_answer_is_cut_off(deployment: Deployment) -> None:
     with asking(deployment, endless) as reader, pytest.raises(HttpRefused, match="more than 8388608 bytes") as caught:
         reader.block_number()
     assert caught.value.status == 413, "so that logs are asked for in smaller pieces"
-    assert resident("VmHWM") - before < 60 * 1024
+    assert resident_kib("VmHWM") - before < 60 * 1024
 
 
 def test_a_bomb_is_not_opened(deployment: Deployment) -> None:
@@ -150,7 +151,7 @@ def test_a_bomb_is_not_opened(deployment: Deployment) -> None:
     script = answer(bomb, "Content-Encoding: gzip")
     with asking(deployment, script) as reader, pytest.raises(ChainUnavailable, match="compressed"):
         reader.block_number()
-    assert resident("VmHWM") - before < 60 * 1024
+    assert resident_kib("VmHWM") - before < 60 * 1024
 
 
 def test_redirects_are_not_followed(deployment: Deployment) -> None:

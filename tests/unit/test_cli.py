@@ -258,6 +258,7 @@ def test_a_folder_that_is_no_home(tmp_path: Path, command: str) -> None:
 
 
 def test_no_terminal_no_password(tmp_path: Path, deployment: Path, password: Path) -> None:
+    pytest.importorskip("torch")  # is asked for first
     assert init(tmp_path / "home", deployment, password) == 0
     done = _python(*MODULES["sapo"], "run", "--home", str(tmp_path / "home"))
     assert done.returncode == 2

@@ -17,7 +17,6 @@ from sapo_client.node.learner import Learner
 from sapo_client.policy.policy import Policy
 from sapo_client.training.sapo import has_advantage
 from sapo_devnet.testkit.tiny_policy import tiny_policy
-from sapo_lab.experiment.bench import check
 from sapo_lab.experiment.commands import STUDIES, main
 from sapo_lab.experiment.configurations import QUICK, TABLE
 from sapo_lab.experiment.others import other_tokenizer, smaller
@@ -25,6 +24,7 @@ from sapo_lab.experiment.plot import draw as plot
 from sapo_lab.experiment.poison import arm
 from sapo_lab.experiment.results import COLUMNS, Rows, curves, markdown, read_csv, row_of, write_csv
 from sapo_lab.experiment.runner import Ground, run
+from sapo_lab.experiment.runs import check
 from sapo_lab.experiment.setting import Draw, Setting
 from sapo_lab.experiment.stacked import generate_stacked, stackable
 from sapo_lab.experiment.studies import study

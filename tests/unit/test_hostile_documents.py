@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from sapo_client.state.report import read_rounds, read_status
+from sapo_devnet.processes import resident_kib
 from sapo_devnet.testkit.formula import SPEC
 from sapo_lab.sweeps.documents import hostile_document, kinds, sweep
-from sapo_lab.sweeps.tally import Tally, reset_peak, resident
+from sapo_lab.sweeps.tally import Tally, reset_peak
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.spec import Spec
 
@@ -54,7 +55,7 @@ def test_a_spec_of_very_many_rules_is_refused_cheaply(field: str) -> None:
     before = reset_peak()
     with pytest.raises(ObjectError, match=f"{field}: List should have at most 64"):
         Spec.parse(data)
-    assert resident("VmHWM") - before < 100 * 1024
+    assert resident_kib("VmHWM") - before < 100 * 1024
 
 
 @pytest.mark.parametrize("line", [b"\xed\xa0\x80", b"[1]", b"null", b"{}", b'{"round": "x"}', b"[" * 5000, b"9" * 5000])

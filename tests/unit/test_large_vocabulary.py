@@ -9,6 +9,7 @@ from sapo_client.bench.meter import Meter
 from sapo_client.bench.work import Bench
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.training.sapo import TrainConfig
+from sapo_devnet.processes import resident_kib
 from sapo_devnet.testkit.tiny_policy import tiny_folder, tiny_policy
 from sapo_verifier.networks import pocket_spec
 
@@ -17,11 +18,6 @@ PROMPTS, GROUP, NEW_TOKENS = 4, 8, 32
 WHOLE = 4 * PROMPTS * GROUP * NEW_TOKENS * VOCAB  # bytes of float32 logits, made at once: 593 MiB; training takes two
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def resident() -> int:
-    fields = Path("/proc/self/statm").read_text().split()
-    return int(fields[1]) * 4096
 
 
 def test_generation_records_and_training_stay_below_the_logits(tmp_path: Path) -> None:
@@ -33,7 +29,7 @@ def test_generation_records_and_training_stay_below_the_logits(tmp_path: Path) -
     rng = random.Random(0)
     prompts = [[rng.randrange(VOCAB) for _ in range(20)] for _ in range(PROMPTS)]
     bench = Bench(policy, TorchEngine(policy, NEW_TOKENS), spec, prompts, TrainConfig())
-    before = resident()
+    before = resident_kib("VmRSS") * 1024
     with Meter() as meter:
         result = bench.run("step")
     assert result.tokens > PROMPTS * GROUP * NEW_TOKENS / 2

@@ -20,10 +20,12 @@ def folder(tmp_path_factory):
     return tiny_folder(tmp_path_factory.mktemp("pocket"))
 
 
-@pytest.fixture(autouse=True)
-def easy_rewards(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def easy_rewards():
     """A random policy earns nothing; here half of the texts do, so that there is something to learn."""
-    monkeypatch.setattr(publish, "rewards", lambda spec, task, texts, worker: [len(text) % 2 == 0 for text in texts])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(publish, "rewards", lambda spec, task, texts, worker: [len(text) % 2 == 0 for text in texts])
+        yield
 
 
 def run(folder, home, rounds):
@@ -50,18 +52,24 @@ def test_training_alone_as_it_is_typed(folder, tmp_path, capsys):
     assert "base pocket with digest" in capsys.readouterr().err
 
 
-def test_a_run_in_two_parts_is_the_run_in_one(folder, tmp_path):
-    whole = run(folder, tmp_path / "whole", 3)
-    first = run(folder, tmp_path / "parts", 1)
-    assert run(folder, tmp_path / "parts", 3) == whole
-    assert first != whole
-    for one, other in zip(read_rounds(tmp_path / "whole"), read_rounds(tmp_path / "parts"), strict=True):
+@pytest.fixture(scope="module")
+def whole(folder, tmp_path_factory):
+    """Two rounds in one run: what is reported of them, and the weights in the end."""
+    home = tmp_path_factory.mktemp("whole")
+    weights = run(folder, home, 2)
+    return read_rounds(home), weights
+
+
+def test_a_run_in_two_parts_is_the_run_in_one(folder, tmp_path, whole):
+    rounds, weights = whole
+    assert run(folder, tmp_path, 1) != weights
+    assert run(folder, tmp_path, 2) == weights
+    for one, other in zip(rounds, read_rounds(tmp_path), strict=True):
         assert (one["round"], one["reward"], one["training"]) == (other["round"], other["reward"], other["training"])
 
 
-def test_rounds_differ_and_are_counted(folder, tmp_path):
-    run(folder, tmp_path, 2)
-    first, second = read_rounds(tmp_path)
+def test_rounds_differ_and_are_counted(whole):
+    first, second = whole[0]
     assert first["completions"] == second["completions"] == 16
     assert first["own_with_advantage"] > 0
     assert first["positions"] != second["positions"]  # other tasks, other streams

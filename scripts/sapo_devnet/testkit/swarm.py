@@ -10,7 +10,6 @@ from typing import Any
 
 from sapo_client.transactions.outbox import Outbox
 from sapo_devnet.chain import Chain, Clock
-from sapo_devnet.checkout import ROOT
 from sapo_devnet.nodes import SAPO, DevnetNode, NodeOptions
 from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.processes import Process, stop_all
@@ -72,8 +71,7 @@ class Swarm:
 
     def skip_to(self, round_: int) -> None:
         """That round begins now, whoever is late."""
-        first = self.deployment.first_block + round_ * self.deployment.spec.chain.round_blocks
-        self.chain.mine(first + 1 - self.chain.block_number())
+        self.chain.mine_to(self.deployment.first_block + round_ * self.deployment.spec.chain.round_blocks + 1)
 
     def serve_until(self, what: str, true: Callable[[], object]) -> None:
         """Mine what is sent until `true()` holds, within the round."""
@@ -114,10 +112,10 @@ def swarm(
 
     spec: the pocket policy's, if none is given.
     """
-    chain = Chain(ROOT, folder / "anvil.log")
+    chain = Chain(folder / "anvil.log")
     made: Swarm | None = None
     try:
-        deployment = chain.deploy(ROOT, spec or pocket_spec(policy), room=120)
+        deployment = chain.deploy(spec or pocket_spec(policy), room=120)
         deployment.save(folder / "deployment.json")
         clock = Clock(chain, deployment, limit_seconds=3600.0)
         made = Swarm(folder, policy, chain, deployment, ChainReader(chain.url, deployment), clock, policies)
@@ -128,7 +126,7 @@ def swarm(
             stop_all([node.process for node in made.nodes if node.process])
             stop_all([*(node.daemon for node in made.nodes), *made.others])
             made.reader.close()
-        stop_all([chain.process])
+        chain.stop()
 
 
 def sapo(*words: Any, seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":

@@ -110,8 +110,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _work(options: argparse.Namespace) -> Work:
     """The same questions for everybody: the paper's tasks."""
-    from sapo_client.batches.publish import NOBODY
     from sapo_client.bench.prompts import bench_spec
+    from sapo_client.generation.groups import NOBODY
     from sapo_verifier import protocol
     from sapo_verifier.tasks import TaskWorker, deal
 

@@ -16,7 +16,7 @@ from sapo_client.bench.meter import Meter, Taken
 from sapo_lab.bench.work import WARM_UP_TOKENS, Report, Step, Work, do, reward, versions
 
 
-class Trainer(GRPOLanguageTrainerModule):
+class Trainer(GRPOLanguageTrainerModule):  # type: ignore[misc]  # genrl is installed in its own environment only
     """Its trainer, with a clock. The first round is a warm-up: few tokens of one question."""
 
     def begin(self, work: Work) -> None:

@@ -97,7 +97,7 @@ def run(work: Work) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         train(model, optimizer, tokenizer, folder, warm_up, prompts[:1])
         steps = train(model, optimizer, tokenizer, folder, settings, prompts)
-    ids = [tokenizer.apply_chat_template(p, add_generation_prompt=True, return_dict=True)["input_ids"] for p in prompts]
+    ids = [tokenizer.apply_chat_template(p, add_generation_prompt=True, return_dict=False) for p in prompts]
     prompt_tokens = sum(map(len, ids)) * work.group_size
     return Report(steps, settings, versions("trl", "torch", "transformers"), prompt_tokens)
 

@@ -3,11 +3,12 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, make_batch
+from sapo_client.batches.publish import NO_CHAIN, make_batch
 from sapo_client.bench.meter import Meter
 from sapo_client.bench.prompts import bench_spec
 from sapo_client.bench.work import TimedEngine
 from sapo_client.generation.factory import make_engine
+from sapo_client.generation.groups import NOBODY
 from sapo_client.policy.policy import Policy
 from sapo_client.state.settings import GenerationSettings
 from sapo_lab.bench.node import never_ending

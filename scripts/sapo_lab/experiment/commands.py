@@ -35,14 +35,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from sapo_lab.experiment import bench, results
+    from sapo_lab.experiment import results, runs
     from sapo_lab.experiment.runner import run
     from sapo_lab.experiment.setting import Setting
 
     chosen = {f.name: getattr(options, f.name) for f in fields(Setting) if getattr(options, f.name) is not None}
     setting = Setting(**chosen)
-    bench.check(setting)
-    with bench.laid(setting, ROOT, **_place(options)) as ground:
+    runs.check(setting)
+    with runs.laid(setting, ROOT, **_place(options)) as ground:
         result = run(setting, ground, log=_say)
     print(results.markdown([results.row_of("this run", result)]))
     if options.out is not None:
@@ -55,7 +55,7 @@ def _compare(options: argparse.Namespace) -> int:
     """Going alone against the default, for half of the time each, at equal numbers of groups to train on."""
     from dataclasses import replace
 
-    from sapo_lab.experiment import bench, results
+    from sapo_lab.experiment import results, runs
     from sapo_lab.experiment.runner import run
     from sapo_lab.experiment.setting import Setting
 
@@ -63,8 +63,8 @@ def _compare(options: argparse.Namespace) -> int:
     for own, external in ((2 * options.i, 0), (options.i, options.i)):
         setting = Setting(own_groups=own, external_groups=external, nodes=options.nodes, rounds=10**6)
         setting = replace(setting, learning_rate=options.learning_rate or setting.learning_rate)
-        bench.check(setting)
-        with bench.laid(setting, ROOT, **_place(options)) as ground:
+        runs.check(setting)
+        with runs.laid(setting, ROOT, **_place(options)) as ground:
             result = run(setting, ground, log=_say, seconds=30 * options.minutes)
         name = f"{own}/{external}"
         print(f"{name}: {len(result['rounds'])} rounds", flush=True)
@@ -103,7 +103,7 @@ def _all(name: str, settings: "Mapping[str, Setting]", options: argparse.Namespa
     """Run what has no result yet, then write and print what there is."""
     from dataclasses import replace
 
-    from sapo_lab.experiment import bench, page, plot, results
+    from sapo_lab.experiment import page, plot, results, runs
 
     wanted = {
         (configuration, seed): replace(setting, seed=seed, rounds=options.rounds or setting.rounds)
@@ -111,8 +111,8 @@ def _all(name: str, settings: "Mapping[str, Setting]", options: argparse.Namespa
         for configuration, setting in settings.items()
     }
     if not options.assemble:
-        bench.run_all(list(wanted.values()), ROOT, jobs=options.jobs)
-    rows = bench.rows(ROOT)
+        runs.run_all(list(wanted.values()), ROOT, jobs=options.jobs)
+    rows = runs.rows(ROOT)
     found: dict[str, list[Any]] = {}
     for (configuration, _), setting in wanted.items():
         if (result := rows.get(setting)) is not None:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sapo_client.batches.publish import NOBODY
 from sapo_client.generation.engine import Engine
+from sapo_client.generation.groups import NOBODY
 from sapo_client.policy.policy import Policy
 from sapo_client.policy.tokenization import prompt_ids
 from sapo_lab.experiment.stacked import generate_stacked, stackable

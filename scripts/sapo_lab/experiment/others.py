@@ -72,7 +72,7 @@ def _bring_up(folder: Path, right_format: float) -> None:
     torch.manual_seed(SEED)
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
     config.update({**SMALL, "head_dim": SMALL["hidden_size"] // config.num_attention_heads})
-    model = AutoModelForCausalLM.from_config(config).eval()
+    model = AutoModelForCausalLM.from_config(config).eval()  # type: ignore[no-untyped-call]
     rng = random.Random(f"smaller/{SEED}")
     pupil = pocket.Pupil(model, pocket.make_tokenizer(), pocket.make_items(SEED, 2 * ITEMS), rng)
     pupil.train(pocket.STEPS, pocket.PEAK_RATE, lambda: pocket.RIGHT, print)

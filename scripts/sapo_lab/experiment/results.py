@@ -33,7 +33,8 @@ def row_of(name: str, result: Result) -> Row:
     rounds: Sequence[Mapping[str, Any]] = result["rounds"]
 
     def total(field: str) -> float:
-        return sum(each[field] for each in rounds)
+        found: float = sum(each[field] for each in rounds)
+        return found
 
     node_rounds = total("nodes")
     last = max(map(int, result["held_out"]))
@@ -67,7 +68,7 @@ def row_of(name: str, result: Result) -> Row:
 
 def held_out(result: Result, round_: int) -> float:
     """Mean over nodes and datasets after that many rounds."""
-    nodes = result["held_out"][str(round_)]
+    nodes: Sequence[Mapping[str, float]] = result["held_out"][str(round_)]
     return sum(sum(of.values()) / len(of) for of in nodes) / len(nodes)
 
 

@@ -103,8 +103,8 @@ def run(
         )
         arm(setting, members, ground.worker)
         model = policy_model(Bases(ground.folders), device=ground.place.device) if setting.checks == "model" else None
-        stack = ground.place.engine == "torch"
-        swarm = Swarm(setting, members, ground.worker, model, stack=stack)
+        stacked = ground.place.engine == "torch"
+        swarm = Swarm(setting, members, ground.worker, model, stack=stacked)
         rounds: list[dict[str, Any]] = []
         held_out: dict[str, list[dict[str, float]]] = {}
         for round_ in range(setting.rounds):
@@ -114,7 +114,7 @@ def run(
             last |= time.monotonic() - started > seconds
             if (round_ + 1) % MEASURE_EVERY == 0 or last:
                 left = [member for member in members if member.spoil is None and not member.gone]
-                found = ground.held_out.pass_at_1([m.policy for m in left], [m.engine for m in left], stack=stack)
+                found = ground.held_out.pass_at_1([m.policy for m in left], [m.engine for m in left], stack=stacked)
                 held_out[str(round_ + 1)] = found
                 mean = sum(sum(of.values()) / len(of) for of in found) / len(left)
                 reward, wall = sum(each["reward"] for each in rounds), time.monotonic() - started

@@ -46,7 +46,7 @@ def _forget(pocket: Path, folder: Path, right_format: float) -> None:
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the same bytes on one kind of machine
-    model = AutoModelForCausalLM.from_pretrained(pocket, local_files_only=True, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(pocket, local_files_only=True, dtype=torch.float32)
     rng = random.Random(f"sparse/{SEED}")
     pupil = Pupil(model, make_tokenizer(), make_items(SEED, ITEMS), rng)
     pupil.train_formats(STEPS, right_format, print)

@@ -96,9 +96,9 @@ class Decoding:
         """Go on with these rows of each node only: (N, B') int64."""
         nodes, rows, _ = self._valid.shape
         flat = (index + torch.arange(nodes, device=index.device).unsqueeze(1) * rows).flatten()
-        self._valid = self._valid.flatten(0, 1)[flat].unflatten(0, index.shape)
+        self._valid = self._valid.flatten(0, 1)[flat].view(*index.shape, -1)
         self._caches = [(keys[flat], values[flat]) for keys, values in self._caches]
-        self.logits = self.logits.flatten(0, 1)[flat].unflatten(0, index.shape)
+        self.logits = self.logits.flatten(0, 1)[flat].view(*index.shape, -1)
 
     def _run(self, ids: Tensor) -> Tensor:
         """Logits (N, B, V) after the last of the new columns; ids: (N, B, T)."""

@@ -13,8 +13,9 @@ import torch
 
 from sapo_client.batches.auditing import usable
 from sapo_client.batches.ingest import training_groups
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, Batch, make_batch
+from sapo_client.batches.publish import NO_CHAIN, Batch, make_batch
 from sapo_client.generation.engine import Engine
+from sapo_client.generation.groups import NOBODY
 from sapo_client.policy.policy import Policy, Published
 from sapo_client.policy.tokenization import prompt_ids
 from sapo_client.training.sapo import (

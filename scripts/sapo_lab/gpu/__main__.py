@@ -9,6 +9,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sapo_client.bench.work import TimedEngine
 from sapo_client.generation.factory import vllm_python
@@ -21,11 +22,21 @@ from sapo_verifier.spec import BaseRule
 
 PAGE = ROOT / "docs" / "results" / "benchmarks-gpu.md"
 VOCAB, ROWS, EOS = 151_665, 151_936, [151_643, 151_645]  # Qwen2.5's tokenizer, its output rows, its two ends
-SHAPES: dict[str, dict[str, int]] = {  # of Qwen2.5-0.5B; and one that a CPU can try this script with
-    "qwen-0.5b": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "heads": 14, "kv": 2},
-    "try": {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "heads": 2, "kv": 2},
-}
 SHARPNESS = 0.04  # spread of the weights: at 0.02 all tokens are as likely, which no trained model's are
+
+
+class Shape(NamedTuple):
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+
+
+SHAPES = {  # of Qwen2.5-0.5B; and one that a CPU can try this script with
+    "qwen-0.5b": Shape(hidden=896, intermediate=4864, layers=24, heads=14, kv_heads=2),
+    "try": Shape(hidden=128, intermediate=256, layers=2, heads=2, kv_heads=2),
+}
 
 
 @dataclass(frozen=True)
@@ -134,18 +145,20 @@ def model_folder(folder: Path, shape: str) -> Path:
 
     from sapo_client.pocket import make_tokenizer, save_tokenizer
 
-    sizes = dict(SHAPES[shape])
+    sizes = SHAPES[shape]
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=ROWS,
-        num_attention_heads=sizes.pop("heads"),
-        num_key_value_heads=sizes.pop("kv"),
+        hidden_size=sizes.hidden,
+        intermediate_size=sizes.intermediate,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        num_key_value_heads=sizes.kv_heads,
         max_position_embeddings=4096,
         initializer_range=SHARPNESS,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=EOS[0],
-        **sizes,
     )
     Qwen2ForCausalLM(config).save_pretrained(folder)
     save_tokenizer(make_tokenizer(), folder)

@@ -261,7 +261,7 @@ class Crashes:
         for page in pages(self.net.reader, None):
             for event in page.events:
                 if event.name in ("BatchSubmitted", "PolicyCommitted"):
-                    seen[event.name, str(event.args["node"]), int(event.args["round"])] += 1  # type: ignore[call-overload]
+                    seen[event.name, str(event.args["node"]), int(event.args["round"])] += 1
         assert set(seen.values()) == {1}, [key for key, count in seen.items() if count > 1]
         nonce = int(self.net.chain.rpc("eth_getTransactionCount", self.victim.address, "pending"), 16)
         assert nonce == _signed(self.victim), "every transaction of the key is an entry of the outbox, and the reverse"

@@ -63,8 +63,8 @@ def owner_of(dotted: str) -> tuple[Any, str]:
 
 
 def main() -> int:
-    dotted, when, call, holds, round_, *arguments = sys.argv[1:]
-    trap = Trap(when, int(call), holds, armed=int(round_) < 0)
+    dotted, when, call, holds, first, *arguments = sys.argv[1:]
+    trap = Trap(when, int(call), holds, armed=int(first) < 0)
     owner, name = owner_of(dotted)
     setattr(owner, name, trap.around(getattr(owner, name)))
 
@@ -72,9 +72,9 @@ def main() -> int:
 
     play = Node._play
 
-    def armed_from(node: Node, played: int) -> None:
-        trap.armed = trap.armed or played >= int(round_)
-        play(node, played)
+    def armed_from(self: Node, round_: int) -> None:
+        trap.armed = trap.armed or round_ >= int(first)
+        play(self, round_)
 
     Node._play = armed_from  # type: ignore[method-assign]
 

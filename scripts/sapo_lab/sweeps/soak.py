@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from sapo_devnet.__main__ import parser as devnet_parser
+from sapo_devnet.options import Options
 from sapo_devnet.pocket import QUICK_STEPS
 from sapo_verifier.errors import SapoError
 
@@ -23,9 +23,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as name:
         data = options.data or Path(name) / "soak"
-        words = ["--nodes", str(options.nodes), "--rounds", str(options.rounds), "--i", "1", "--j", "1"]
-        words += ["--pocket-steps", str(options.pocket_steps), "--data", str(data)]
-        soak = Soak(devnet_parser().parse_args(words))
+        soak = Soak(
+            Options(nodes=options.nodes, rounds=options.rounds, i=1, j=1, pocket_steps=options.pocket_steps, data=data)
+        )
         try:
             soak.start()
             soak.play()

@@ -1,14 +1,13 @@
 """What the processes of a devnet take of the machine, round after round, and what of it does not stay flat."""
 
-import argparse
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sapo_devnet.devnet import Devnet
-from sapo_devnet.processes import Process
-from sapo_lab.sweeps.tally import resident
+from sapo_devnet.options import Options
+from sapo_devnet.processes import Process, resident_kib
+from sapo_devnet.run import Devnet
 
 FLAT = ("ipfs", "checkpoints")  # of a home: what is not needed any more is deleted; the rest are logs and journals
 JOURNAL_KIB = 20.0  # a round
@@ -63,7 +62,7 @@ class Trend:
 class Soak(Devnet):
     """A devnet that looks at its processes at the end of every round."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         super().__init__(options)
         self.samples: list[Sample] = []
 
@@ -78,7 +77,7 @@ class Soak(Devnet):
 def _sample(round_: int, process: Process, disk: dict[str, float]) -> Sample:
     folder = Path(f"/proc/{process.pid}")
     descriptors, threads = (len(list((folder / name).iterdir())) for name in ("fd", "task"))
-    return Sample(round_, process.name, resident("VmRSS", process.pid), descriptors, threads, disk)
+    return Sample(round_, process.name, resident_kib("VmRSS", process.pid), descriptors, threads, disk)
 
 
 def _disk(home: Path) -> dict[str, float]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from sapo_devnet.processes import resident_kib
+
 T = TypeVar("T")
 
 
@@ -26,7 +28,7 @@ class Tally:
         before = reset_peak()
         started = time.monotonic()
         result = case()
-        seconds, grown = time.monotonic() - started, (resident("VmHWM") - before) / 1024
+        seconds, grown = time.monotonic() - started, (resident_kib("VmHWM") - before) / 1024
         self.slowest = max(self.slowest, (seconds, name))
         self.largest = max(self.largest, (grown, name))
         assert grown <= self.limit_mib, f"{name} took {grown:.0f} MiB, more than {self.limit_mib}"
@@ -55,13 +57,7 @@ class Tally:
         return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", end])
 
 
-def resident(field_: str, pid: int | str = "self") -> int:
-    """KiB of memory of a process as the kernel counts them: VmRSS now, VmHWM at most so far."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field_}:"))
-
-
 def reset_peak() -> int:
     """Lets VmHWM begin anew (proc(5), clear_refs 5); KiB of now."""
     Path("/proc/self/clear_refs").write_text("5")
-    return resident("VmRSS")
+    return resident_kib("VmRSS")

@@ -43,7 +43,8 @@ def cost_of(made: Publishers, count: int, folder: Path) -> Cost:
         window = auditor.window(round_)
         endpoints = auditor.endpoints(window)
         budget = FetchBudget(60.0, len(window))
-        groups, failures = 0, []
+        groups = 0
+        failures: list[str] = []
         for batch in window:
             seen, counts = auditor.audit(batch, [endpoints[batch.node]], made.policy(), budget)
             groups += len(seen.groups)

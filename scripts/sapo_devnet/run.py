@@ -1,6 +1,5 @@
-"""One devnet: everything is started, the rounds are played, what happened is shown, everything is stopped."""
+"""One run of the devnet: everything is started, plays its rounds, is looked at, and is stopped."""
 
-import argparse
 import json
 import shutil
 import signal
@@ -17,6 +16,7 @@ from sapo_devnet.adversaries.names import ATTACKS
 from sapo_devnet.chain import Chain, Clock
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.nodes import DevnetNode, NodeOptions
+from sapo_devnet.options import Options
 from sapo_devnet.pay import LEGEND as PAY_LEGEND
 from sapo_devnet.pay import failures, pay_table
 from sapo_devnet.policies import DevnetPolicy, devnet_spec, find_policies
@@ -49,7 +49,7 @@ def _names(attacks: Sequence[str]) -> list[str]:
 class Devnet:
     """One run: `start`, `play`, `finish`, and `stop` in any case."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         self._options = options
         self._data = options.data or ROOT / ".devnet" / datetime.now().strftime("%Y%m%d-%H%M%S")
         self._began = time.monotonic()
@@ -60,7 +60,7 @@ class Devnet:
         self._reports: Reports | None = None  # of honest voters, where there are others
         self._shown = -1
         self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
-        self._kill = tuple(map(int, options.kill.split(":"))) if options.kill else None
+        self._kill = options.kill
 
     def start(self) -> None:
         """Everything up to round 0."""
@@ -69,13 +69,14 @@ class Devnet:
             raise SapoError("vLLM cannot run pocket policies on a CPU (their heads); use --policy smollm2 with it")
         self._policies = find_policies(ROOT, options.policy, options.pocket_steps, options.lora_rank)
         groups, limit = (2, 1200.0) if any(policy.base == "smollm2" for policy in self._policies) else (4, 300.0)
-        options.i, options.j = (groups if given is None else given for given in (options.i, options.j))
+        options.i = groups if options.i is None else options.i
+        options.j = groups if options.j is None else options.j
         options.round_limit = limit if options.round_limit is None else options.round_limit
         self._data.mkdir(parents=True)
         self._say(f"data and logs in {self._data}")
         spec = devnet_spec(self._policies)
-        self._chain = Chain(ROOT, self._data / "anvil.log")
-        deployment = self._chain.deploy(ROOT, spec, room=64 + 8 * (options.nodes + len(options.attack)))
+        self._chain = Chain(self._data / "anvil.log")
+        deployment = self._chain.deploy(spec, room=64 + 8 * (options.nodes + len(options.attack)))
         path = self._data / "deployment.json"
         deployment.save(path)
         self._say(f"Anvil at {self._chain.url}, contracts deployed, spec 0x{spec.digest().hex()[:12]}…")
