@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from sapo_verifier import __version__
+from sapo_verifier.version import __version__
 
 
 def main() -> None:

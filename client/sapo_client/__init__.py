@@ -4,8 +4,7 @@ What stands in `__all__` is the library (docs/library.md); everything else may c
 are used: importing this package loads neither torch nor web3.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sapo_client.generation.engine import Engine
@@ -66,39 +65,29 @@ __all__ = [
     "train_step",
 ]
 
-_MODULES = {
-    "sapo_client.generation.engine": ("Engine",),
-    "sapo_client.generation.groups": ("generate_groups",),
-    "sapo_client.generation.torch_engine": ("TorchEngine",),
-    "sapo_client.policy.checkpoint": ("Checkpoint", "latest_checkpoint", "save_checkpoint"),
-    "sapo_client.policy.lora": ("LoraOptions",),
-    "sapo_client.policy.memory": ("MemoryOptions",),
-    "sapo_client.policy.policy": ("Policy", "PolicyOptions", "save_policy"),
-    "sapo_client.training.loss": ("LossInputs", "LossOutputs", "grpo_loss"),
-    "sapo_client.training.sapo": (
-        *("Counts", "Group", "Sample", "Selection", "StepStats", "TrainConfig", "Trained"),
-        *("advantages", "build_training_set", "has_advantage", "loss_inputs", "make_optimizer", "select_samples"),
-        "train_step",
-    ),
-    "sapo_verifier.errors": ("SapoError",),
-}
-_WHERE = {name: module for module, names in _MODULES.items() for name in names}
-
 if not TYPE_CHECKING:  # or type checkers would believe that every name is here
+    from sapo_verifier.lazy import lookup
 
-    def __getattr__(name: str) -> Any:
-        """Raises SapoError where what the name needs is not installed."""
-        if name not in _WHERE:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        try:
-            found = getattr(import_module(_WHERE[name]), name)
-        except ModuleNotFoundError as error:
-            from sapo_verifier.errors import SapoError
-
-            needed = f"sapo_client.{name} needs it: `pip install sapo-network[node]`"
-            raise SapoError(f"this installation has no {error.name}, and {needed}") from error
-        globals()[name] = found
-        return found
+    __getattr__ = lookup(
+        __name__,
+        {
+            "sapo_client.generation.engine": ("Engine",),
+            "sapo_client.generation.groups": ("generate_groups",),
+            "sapo_client.generation.torch_engine": ("TorchEngine",),
+            "sapo_client.policy.checkpoint": ("Checkpoint", "latest_checkpoint", "save_checkpoint"),
+            "sapo_client.policy.lora": ("LoraOptions",),
+            "sapo_client.policy.memory": ("MemoryOptions",),
+            "sapo_client.policy.policy": ("Policy", "PolicyOptions", "save_policy"),
+            "sapo_client.training.loss": ("LossInputs", "LossOutputs", "grpo_loss"),
+            "sapo_client.training.sapo": (
+                *("Counts", "Group", "Sample", "Selection", "StepStats", "TrainConfig", "Trained"),
+                *("advantages", "build_training_set", "has_advantage", "loss_inputs", "make_optimizer"),
+                *("select_samples", "train_step"),
+            ),
+            "sapo_verifier.errors": ("SapoError",),
+        },
+        "pip install sapo-network[node]",
+    )
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from devnet_run import KILL_ROUND, KILLED, Run
+from sapo_verifier import Deployment, UnableError, Verdict, open_chain, open_verifier, verify_batch
 from sapo_verifier.checks import CHECKS
 
 NAMES = [check.__name__ for check in CHECKS]
@@ -39,6 +40,21 @@ def test_every_check_passes_but_the_one_that_needs_the_model(devnet: Run) -> Non
     document = json.loads(done.stdout)
     assert document["index"] == 4
     assert document["verdict"].startswith("nothing failed; not checked here: policy")
+
+
+def test_from_python_it_is_the_same(devnet: Run) -> None:
+    """One call, and one verifier for several batches; a batch that is not there is no verdict."""
+    deployment = Deployment.load(devnet.data / "deployment.json")
+    bases = [devnet.policy]
+    verified = verify_batch(4, deployment, rpc=devnet.url, base_folders=bases, model=True, allow_private=True)
+    assert {result.check: result.status for result in verified.results} == dict.fromkeys(NAMES, "pass")
+    assert (verified.batch.index, verified.verdict) == (4, Verdict.ACCEPT)
+    with open_chain(deployment, devnet.url) as reader, open_verifier(reader, allow_private=True) as verifier:
+        batches = reader.batches_of(verified.batch.round)
+        assert verified.batch in batches
+        assert {verifier.verify(batch).verdict for batch in batches} == {Verdict.ABSTAIN}, "no base is at hand"
+        with pytest.raises(UnableError, match="there is no batch -1"):
+            verifier.batch(-1)
 
 
 def test_the_killed_nodes_batch_passes_and_is_told_in_words(devnet: Run) -> None:

@@ -1,3 +1,58 @@
-"""What anybody needs to audit the network: protocol objects, tasks, block store, chain reader, checks. No torch."""
+"""What anybody needs to audit the network: protocol objects, tasks, block store, chain reader, checks. No torch.
 
-__version__ = "0.1.0"
+What stands in `__all__` is the library (docs/auditors.md); everything else may change. The names are looked up when
+they are used: importing this package loads nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from sapo_verifier.version import __version__
+
+if TYPE_CHECKING:
+    from sapo_verifier.audit import CheckResult
+    from sapo_verifier.chain.deployment import Deployment
+    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.checks import Verdict
+    from sapo_verifier.errors import SapoError, UnableError, UsageError
+    from sapo_verifier.facts import BatchInfo
+    from sapo_verifier.spec import Spec
+    from sapo_verifier.verify import Verified, Verifier, open_chain, open_verifier, verify_batch
+
+__all__ = [
+    "BatchInfo",
+    "ChainReader",
+    "CheckResult",
+    "Deployment",
+    "SapoError",
+    "Spec",
+    "UnableError",
+    "UsageError",
+    "Verdict",
+    "Verified",
+    "Verifier",
+    "__version__",
+    "open_chain",
+    "open_verifier",
+    "verify_batch",
+]
+
+if not TYPE_CHECKING:  # or type checkers would believe that every name is here
+    from sapo_verifier.lazy import lookup
+
+    __getattr__ = lookup(
+        __name__,
+        {
+            "sapo_verifier.audit": ("CheckResult",),
+            "sapo_verifier.chain.deployment": ("Deployment",),
+            "sapo_verifier.chain.reader": ("ChainReader",),
+            "sapo_verifier.checks": ("Verdict",),
+            "sapo_verifier.errors": ("SapoError", "UnableError", "UsageError"),
+            "sapo_verifier.facts": ("BatchInfo",),
+            "sapo_verifier.spec": ("Spec",),
+            "sapo_verifier.verify": ("Verified", "Verifier", "open_chain", "open_verifier", "verify_batch"),
+        },
+        "pip install sapo-network",
+    )
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

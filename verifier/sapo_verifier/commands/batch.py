@@ -11,6 +11,7 @@ from sapo_verifier.commands.program import Commands, add_parser
 
 if TYPE_CHECKING:
     from sapo_verifier.audit import CheckResult
+    from sapo_verifier.verify import Verified
 
 WORDS = "fetch one batch by its on-chain index, run the checks, print each with its evidence"
 
@@ -24,37 +25,37 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Exit status 1 if a check failed or was void, 0 otherwise."""
-    from sapo_verifier.checks import check_batch
-    from sapo_verifier.commands.tools import batch_of, chain_of, open_tools
+    from sapo_verifier.commands.tools import chain_of, verifier_of
 
-    with chain_of(options) as reader, open_tools(options, reader) as tools:
-        batch = batch_of(reader, options.index)
-        outcomes = check_batch(tools.audit(batch))
-    _print_json(batch.index, outcomes) if options.json else _print(batch.index, batch.node, batch.round, outcomes)
-    return 1 if any(outcome.status in ("fail", "void") for outcome in outcomes) else 0
+    with chain_of(options) as reader, verifier_of(options, reader) as verifier:
+        verified = verifier.verify(verifier.batch(options.index))
+    _print_json(verified) if options.json else _print(verified)
+    return 1 if any(result.status in ("fail", "void") for result in verified.results) else 0
 
 
-def _print(index: int, node: str, round_: int, outcomes: "Sequence[CheckResult]") -> None:
-    print(f"batch {index}: round {round_}, node {node}")
-    for outcome in outcomes:
-        places = (("slot", outcome.slot), ("completion", outcome.k), ("position", outcome.t))
+def _print(verified: "Verified") -> None:
+    print(f"batch {verified.batch.index}: round {verified.batch.round}, node {verified.batch.node}")
+    for result in verified.results:
+        places = (("slot", result.slot), ("completion", result.k), ("position", result.t))
         where = ", ".join(f"{name} {value}" for name, value in places if value is not None)
-        print(f"  {outcome.check:10} {outcome.status:8} {outcome.reason}{' at ' + where if where else ''}")
-        for name, value in outcome.evidence.items():
+        print(f"  {result.check:10} {result.status:8} {result.reason}{' at ' + where if where else ''}")
+        for name, value in result.evidence.items():
             print(f"  {'':19} {name}: {value}")
-    print("verdict:", verdict(outcomes))
+    print("verdict:", in_words(verified.results))
 
 
-def _print_json(index: int, outcomes: "Sequence[CheckResult]") -> None:
-    print(json.dumps({"index": index, "outcomes": list(map(asdict, outcomes)), "verdict": verdict(outcomes)}, indent=1))
+def _print_json(verified: "Verified") -> None:
+    results = verified.results
+    document = {"index": verified.batch.index, "outcomes": list(map(asdict, results)), "verdict": in_words(results)}
+    print(json.dumps(document, indent=1))
 
 
-def verdict(outcomes: "Sequence[CheckResult]") -> str:
-    """In words, what the outcomes come to."""
-    statuses = [outcome.status for outcome in outcomes]
+def in_words(results: "Sequence[CheckResult]") -> str:
+    """What the results come to."""
+    statuses = [result.status for result in results]
     if "fail" in statuses:
-        return f"the check {outcomes[-1].check} failed"
+        return f"the check {results[-1].check} failed"
     if "void" in statuses:
-        return f"nothing can be said: {outcomes[-1].reason}"
-    unknown = [outcome.check for outcome in outcomes if outcome.status == "unknown"]
+        return f"nothing can be said: {results[-1].reason}"
+    unknown = [result.check for result in results if result.status == "unknown"]
     return "nothing failed" + (f"; not checked here: {', '.join(unknown)}" if unknown else "")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def add_audit_options(parser: argparse.ArgumentParser) -> None:
-    """What `tools.chain_of` and `tools.open_tools` read."""
+    """What `tools.chain_of` and `tools.verifier_of` read."""
     parser.add_argument(
         "--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)"
     )

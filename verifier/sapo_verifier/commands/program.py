@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import NoReturn, TypeAlias
 
-from sapo_verifier import __version__
 from sapo_verifier.errors import SapoError, UsageError
+from sapo_verifier.version import __version__
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

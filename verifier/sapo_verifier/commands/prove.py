@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from sapo_verifier.chain.audits import BatchState
     from sapo_verifier.chain.reader import ChainReader
     from sapo_verifier.chain.sending import Receipt
-    from sapo_verifier.commands.tools import Tools
     from sapo_verifier.facts import BatchInfo
     from sapo_verifier.proofs import Proof
+    from sapo_verifier.verify import Verifier
 
 WORDS = "fetch one batch and print the proof of a fault that the contract can see; exit status 1 if there is none"
 OPEN = ("pending", "standing", "disputed")  # the states in which a batch can still be proven false
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from sapo_verifier import keystore
     from sapo_verifier.chain.audits import AuditsReader
     from sapo_verifier.chain.sending import send
-    from sapo_verifier.commands.tools import batch_of, chain_of, open_tools
+    from sapo_verifier.commands.tools import chain_of, verifier_of
 
     # What would stop the sending is told before the work.
     account = None
@@ -47,11 +47,11 @@ def run(options: argparse.Namespace) -> int:
         if options.keystore is None:
             raise UsageError("--send needs the key that signs: --keystore FILE, and --password-file FILE or a terminal")
         account = keystore.load(options.keystore, keystore.read_password(options.password_file))
-    with chain_of(options) as reader, open_tools(options, reader) as tools:
-        batch = batch_of(reader, options.index)
-        outcomes, proof = _look(tools, batch)
+    with chain_of(options) as reader, verifier_of(options, reader) as verifier:
+        batch = verifier.batch(options.index)
+        results, proof = _look(verifier, batch)
         if proof is None:
-            raise _why_not(batch.index, outcomes)
+            raise _why_not(batch.index, results)
         state = AuditsReader(reader).outcome_of(batch.index).state
         facts = _facts(reader, batch, proof, state, account.address if account else None)
         receipt = None
@@ -63,20 +63,20 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _look(tools: "Tools", batch: "BatchInfo") -> "tuple[list[CheckResult], Proof | None]":
+def _look(verifier: "Verifier", batch: "BatchInfo") -> "tuple[list[CheckResult], Proof | None]":
     from sapo_verifier.checks import check_batch
     from sapo_verifier.proofs import find_proof
 
-    audit = tools.audit(batch)
-    outcomes = check_batch(audit)
+    audit = verifier.audit(batch)
+    results = check_batch(audit)
     try:
-        return outcomes, find_proof(audit)
+        return results, find_proof(audit)
     except ObjectError:  # not all records are at hand
-        return outcomes, None
+        return results, None
 
 
-def _why_not(index: int, outcomes: "list[CheckResult]") -> SapoError:
-    last = outcomes[-1]
+def _why_not(index: int, results: "list[CheckResult]") -> SapoError:
+    last = results[-1]
     if last.status == "void":
         words = f"nothing is provable, as nothing can be said about it: {last.check}: {last.reason}"
         return SapoError(f"batch {index}: {words}")

@@ -12,10 +12,10 @@ from sapo_verifier.errors import UnableError
 from sapo_verifier.schedule import FINAL_AFTER
 
 if TYPE_CHECKING:
-    from sapo_verifier.audit import CheckResult
     from sapo_verifier.chain.audits import BatchOutcome, Payout
     from sapo_verifier.chain.reader import ChainReader
     from sapo_verifier.facts import BatchInfo
+    from sapo_verifier.verify import Verified
 
 WORDS = "every batch of a round: what the checks say, verdicts, outcome, pay"
 
@@ -30,21 +30,21 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Exit status 1 if a check failed or was void, where the checks were run; 0 otherwise."""
-    from sapo_verifier.checks import Verdict, check_batch, verdict
-    from sapo_verifier.commands.tools import chain_of, open_tools
+    from sapo_verifier.checks import Verdict
+    from sapo_verifier.commands.tools import chain_of, verifier_of
 
     with chain_of(options) as reader:
         current = reader.current_round()
         if options.round > current:
             raise UnableError(f"round {options.round} has not begun: the chain is in round {current}")
         batches = reader.batches_of(options.round)
-        found: dict[int, list[CheckResult]] = {}
+        found: dict[int, Verified] = {}
         if batches and not options.no_fetch:
-            with open_tools(options, reader) as tools:
-                found = {batch.index: check_batch(tools.audit(batch)) for batch in batches}
+            with verifier_of(options, reader) as verifier:
+                found = {batch.index: verifier.verify(batch) for batch in batches}
         document = _document(reader, options.round, current, batches, found)
     print(json.dumps(document, indent=1)) if options.json else _print(document)
-    return 1 if any(verdict(outcomes) in (Verdict.REJECT, Verdict.VOID) for outcomes in found.values()) else 0
+    return 1 if any(each.verdict in (Verdict.REJECT, Verdict.VOID) for each in found.values()) else 0
 
 
 def _document(
@@ -52,7 +52,7 @@ def _document(
     round_: int,
     current: int,
     batches: "list[BatchInfo]",
-    found: "dict[int, list[CheckResult]]",
+    found: "dict[int, Verified]",
 ) -> dict[str, Any]:
     """Amounts are in the token's smallest unit."""
     from sapo_verifier.chain.audits import AuditsReader
@@ -84,11 +84,7 @@ def _document(
     }
 
 
-def _row(
-    batch: "BatchInfo", fare: "BatchOutcome", pay: "Payout", outcomes: "list[CheckResult] | None"
-) -> dict[str, Any]:
-    from sapo_verifier.checks import verdict
-
+def _row(batch: "BatchInfo", fare: "BatchOutcome", pay: "Payout", verified: "Verified | None") -> dict[str, Any]:
     row: dict[str, Any] = {
         "index": batch.index,
         "node": batch.node,
@@ -103,10 +99,9 @@ def _row(
         "paid_verdicts": pay.verdicts,
         "claimed": pay.claimed,
     }
-    if outcomes is not None:
-        said = verdict(outcomes)
-        decisive = next((outcome for outcome in reversed(outcomes) if outcome.status != "pass"), None)
-        row["checks"] = said.name.lower()
+    if verified is not None:
+        decisive = next((result for result in reversed(verified.results) if result.status != "pass"), None)
+        row["checks"] = verified.verdict.name.lower()
         row["why"] = f"{decisive.check}: {decisive.reason}" if decisive else ""
     return row
 

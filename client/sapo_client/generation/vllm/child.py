@@ -20,7 +20,7 @@ import time
 from typing import IO, Any
 
 from sapo_client.generation.vllm.rows import KEY
-from sapo_verifier import __version__
+from sapo_verifier.version import __version__
 
 ALIVE_SECONDS = 5.0  # between two signs of life
 SUPPORTED = "0.32."

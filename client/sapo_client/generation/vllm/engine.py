@@ -21,9 +21,9 @@ from safetensors import SafetensorError
 
 from sapo_client.generation.engine import begin
 from sapo_client.policy.policy import Policy
-from sapo_verifier import __version__
 from sapo_verifier.child_process import ChildLostError, ChildProcess
 from sapo_verifier.errors import UnableError
+from sapo_verifier.version import __version__
 
 log = logging.getLogger(__name__)
 

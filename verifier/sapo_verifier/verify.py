@@ -1,0 +1,123 @@
+"""An auditor's way to a batch: the chain, its producer's gateway, and the checks, in one call or one for each."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sapo_verifier.audit import Audit, CheckResult, PolicyModel, fetch_batch
+from sapo_verifier.bases import Bases
+from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.checks import Verdict, check_batch, verdict
+from sapo_verifier.errors import UnableError
+from sapo_verifier.facts import BatchFacts, BatchInfo
+from sapo_verifier.ipfs import GatewayReader, parse_endpoint
+from sapo_verifier.model import policy_model
+from sapo_verifier.tasks import TaskWorker
+
+RPC = "http://127.0.0.1:8545"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A batch, and what the checks say of it: one result each, in their order, up to the first that did not pass."""
+
+    batch: BatchInfo
+    results: list[CheckResult]
+
+    @property
+    def verdict(self) -> Verdict:
+        """What a voter with these results says on chain: ABSTAIN where a check could not be run here."""
+        return verdict(self.results)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A chain, and everything else that an audit needs beside the batch. See open_verifier."""
+
+    reader: ChainReader
+    store: GatewayReader
+    worker: TaskWorker
+    bases: Bases
+    model: PolicyModel | None
+
+    def batch(self, index: int) -> BatchInfo:
+        """A batch by its index. Raises UnableError where the chain does not hold so many (yet)."""
+        count = self.reader.batch_count()
+        if not 0 <= index < count:
+            raise UnableError(f"there is no batch {index}: the chain holds {count}; was the chain reset?")
+        return self.reader.batch_at(index)
+
+    def audit(self, batch: BatchInfo) -> Audit:
+        """The batch with its blocks, fetched now. Raises SapoError where the chain does not answer."""
+        beacon = self.reader.beacon(batch.round)
+        if beacon is None:
+            raise UnableError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
+        deployment = self.reader.deployment
+        facts = BatchFacts.of(deployment, batch, beacon)
+        peers, weights = [self.reader.node_of(batch.node).endpoint], self.model is not None and self.model.runs
+        blocks = fetch_batch(self.store, deployment.spec, facts, peers, weights=weights)
+        return Audit(facts, deployment.spec, blocks, self.worker, self.bases.tokenizer, self.model)
+
+    def verify(self, batch: BatchInfo) -> Verified:
+        """Fetch and check it. Raises SapoError where the chain does not answer; what a peer does is in the results."""
+        return Verified(batch, check_batch(self.audit(batch)))
+
+
+@contextmanager
+def open_chain(deployment: Deployment, rpc: str = RPC) -> Iterator[ChainReader]:
+    """The chain behind an RPC URL. Raises ChainMismatch where it is not the deployment's, ChainUnavailable."""
+    reader = ChainReader(rpc, deployment)
+    try:
+        reader.check()
+        yield reader
+    finally:
+        reader.close()
+
+
+@contextmanager
+def open_verifier(
+    reader: ChainReader,
+    *,
+    gateways: Sequence[str] = (),
+    base_folders: Sequence[Path] = (),
+    model: bool = False,
+    allow_private: bool = False,
+) -> Iterator[Verifier]:
+    """What checks the batches of one network, until the block ends; it holds a subprocess for the tasks.
+
+    gateways: multiaddrs that are asked after the producer's own. base_folders: where the bases' files may be, for their
+    tokenizers and, with `model`, for the `policy` check, which needs torch. allow_private: endpoints may be on private
+    addresses, as on a devnet. Raises SapoError for a gateway that cannot be, or another version of the tasks.
+    """
+    for gateway in gateways:
+        parse_endpoint(gateway, allow_private=allow_private)  # its fault is better told than passed over
+    bases = Bases(base_folders)
+    with GatewayReader(gateways, allow_private=allow_private) as store, TaskWorker() as worker:
+        worker.check_versions(reader.deployment.spec)
+        yield Verifier(reader, store, worker, bases, policy_model(bases) if model else None)
+
+
+def verify_batch(
+    index: int,
+    deployment: Deployment,
+    *,
+    rpc: str = RPC,
+    gateways: Sequence[str] = (),
+    base_folders: Sequence[Path] = (),
+    model: bool = False,
+    allow_private: bool = False,
+) -> Verified:
+    """Fetch one batch by its on-chain index and check it; the options are open_verifier's.
+
+    For many batches open a verifier once. Raises UnableError where there is no such batch or no answer from the chain,
+    and what open_chain and open_verifier raise.
+    """
+    with (
+        open_chain(deployment, rpc) as reader,
+        open_verifier(
+            reader, gateways=gateways, base_folders=base_folders, model=model, allow_private=allow_private
+        ) as verifier,
+    ):
+        return verifier.verify(verifier.batch(index))
