@@ -222,7 +222,7 @@ def _errors(
     """Every sum that is off."""
     contracts = reader.deployment.contracts
     for round_ in range(last_round + 1):
-        paid, pool = sum(pay[round_].amount for pay in payouts.values()), audits.pool(round_)
+        paid, pool = sum(pay[round_].amount for pay in payouts.values()), audits.reward_pool(round_)
         if paid > pool:
             yield f"round {round_} pays {paid}, more than its pool of {pool}"
     if not all(pay.is_final for node in payouts.values() for pay in node):

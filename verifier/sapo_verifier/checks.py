@@ -212,19 +212,19 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check_batch(audit: Audit) -> list[CheckResult]:
-    """The outcomes in order. A fail or a void ends the list, as later checks stand on earlier ones; so does a block
+    """The results in order. A fail or a void ends the list, as later checks stand on earlier ones; so does a block
     that this machine could not fetch."""
-    outcomes = []
+    results = []
     for check in CHECKS:
-        outcomes.append(_printable(check(audit)))
-        if outcomes[-1].status in ("fail", "void") or (check is available and outcomes[-1].status == "unknown"):
+        results.append(_printable(check(audit)))
+        if results[-1].status in ("fail", "void") or (check is available and results[-1].status == "unknown"):
             break
-    return outcomes
+    return results
 
 
-def verdict(outcomes: Sequence[CheckResult]) -> Verdict:
+def verdict(results: Sequence[CheckResult]) -> Verdict:
     """What a voter says: accept only if every check passed, reject a failed one, void what nobody can judge."""
-    statuses = {outcome.status for outcome in outcomes}
+    statuses = {result.status for result in results}
     if "fail" in statuses:
         return Verdict.REJECT
     if "void" in statuses:
@@ -232,10 +232,10 @@ def verdict(outcomes: Sequence[CheckResult]) -> Verdict:
     return Verdict.ABSTAIN if "unknown" in statuses or not statuses else Verdict.ACCEPT
 
 
-def _printable(outcome: CheckResult) -> CheckResult:
+def _printable(result: CheckResult) -> CheckResult:
     """A peer's words go to terminals and logs: no control characters, no lone surrogates, not a mebibyte of them."""
-    evidence = {name: _plain(value) for name, value in outcome.evidence.items()}
-    return replace(outcome, reason=_plain(outcome.reason), evidence=evidence)
+    evidence = {name: _plain(value) for name, value in result.evidence.items()}
+    return replace(result, reason=_plain(result.reason), evidence=evidence)
 
 
 def _plain(text: str) -> str:

@@ -239,9 +239,9 @@ def assert_stopped(
     audit: Audit, check: str, status: str = "fail", *, slot: Any = None, k: Any = None, t: Any = None, words: str = ""
 ) -> CheckResult:
     """Exactly `check` ends the list, with this status and place; every check before it passes."""
-    outcomes = check_batch(audit)
-    last = outcomes[-1]
-    assert [outcome.check for outcome in outcomes if outcome.status != "pass"] == [check], outcomes
+    results = check_batch(audit)
+    last = results[-1]
+    assert [result.check for result in results if result.status != "pass"] == [check], results
     assert (last.check, last.status, last.slot, last.k, last.t) == (check, status, slot, k, t), last
     assert words in last.reason, last.reason
     return last
@@ -251,5 +251,5 @@ def assert_only(audit: Audit, check: str, **place: Any) -> CheckResult:
     """As assert_stopped, and without this one check the batch would have been paid."""
     stopped = assert_stopped(audit, check, **place)
     others = [each(audit) for each in CHECKS if each.__name__ not in (check, "policy")]
-    assert {outcome.status for outcome in others} == {"pass"}, others
+    assert {result.status for result in others} == {"pass"}, others
     return stopped

@@ -81,7 +81,7 @@ class Public:
     """A batch as others see it: what the checks said, and its groups, for each base that trains on them."""
 
     audit: Audit
-    outcomes: list[CheckResult]
+    results: list[CheckResult]
     groups: dict[str, list[Group]]  # by the reader's base
 
 
@@ -210,14 +210,14 @@ class Swarm:
         self._next_index += 1
         if self.setting.external_groups == 0:  # nobody will look
             return Public(audit, [], {})
-        outcomes = [] if self.setting.checks == "off" else check_batch(audit)
-        if not (passed := usable(outcomes, policy_check=self.setting.checks == "model")):
-            self.rejected[outcomes[-1].check] = self.rejected.get(outcomes[-1].check, 0) + 1
+        results = [] if self.setting.checks == "off" else check_batch(audit)
+        if not (passed := usable(results, policy_check=self.setting.checks == "model")):
+            self.rejected[results[-1].check] = self.rejected.get(results[-1].check, 0) + 1
         groups: dict[str, list[Group]] = {}
         for other in self.members:
             if other.policy.base.id not in groups:
                 groups[other.policy.base.id] = training_groups(audit, other.policy, external=True) if passed else []
-        return Public(audit, outcomes, groups)
+        return Public(audit, results, groups)
 
     def _learn(self, round_: int, member: Member, own: list[Group], tokens: int) -> Played:
         """As Learner.train, without its checkpoint."""

@@ -136,7 +136,7 @@ class AuditsReader:
     def totals(self, round_: int) -> RoundTotals:
         return RoundTotals(*self._reader.call(Call("audits", "roundTotals", (round_,))))
 
-    def pool(self, round_: int) -> int:
+    def reward_pool(self, round_: int) -> int:
         """What a round pays at most, in the token's units."""
         return int(self._reader.call(Call("rewards", "schedule", (round_,))))
 

@@ -60,7 +60,7 @@ def _document(
     audits = AuditsReader(reader)
     fares = audits.outcomes_of([batch.index for batch in batches])
     payouts = audits.payouts_in(round_, [batch.node for batch in batches])
-    totals, pool = audits.totals(round_), audits.pool(round_)
+    totals, pool = audits.totals(round_), audits.reward_pool(round_)
     paid = sum(pay.amount for pay in payouts)
     rows = [
         _row(batch, fare, pay, found.get(batch.index)) for batch, fare, pay in zip(batches, fares, payouts, strict=True)

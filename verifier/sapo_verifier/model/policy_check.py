@@ -87,9 +87,9 @@ class PolicyModels:
 
     def __call__(self, audit: Audit) -> CheckResult:
         started = time.monotonic()
-        outcome = self._answer(audit)
+        result = self._answer(audit)
         self.seconds += time.monotonic() - started
-        return outcome
+        return result
 
     def _answer(self, audit: Audit) -> CheckResult:
         try:
