@@ -289,7 +289,7 @@ def test_the_defaults_are_the_devnets(monkeypatch):
     expected = {
         "draws": spec.chain.draws,
         "min_accepts": spec.chain.min_accepts,
-        "min_rejects": 8,  # PROTOCOL.md; fewer on a devnet
+        "min_rejects": 8,  # docs/protocol.md; fewer on a devnet
         "completions": spec.max_slots * spec.group_size,
         "auditors_share": spec.chain.auditors_share / 10_000,
         "pool": int(spec.chain.initial_pool, 16) / token,

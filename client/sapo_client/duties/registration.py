@@ -7,7 +7,7 @@ from sapo_client.transactions.outbox import Outbox
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import SapoError, UsageError
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def refuse_useless(info: NodeInfo, operator: str) -> None:
             "over with another key"
         )
     if operator not in (info.node, info.operator):
-        raise SapoError(f"the key {operator} is neither the owner {info.node} nor its operator {info.operator}")
+        raise UsageError(f"the key {operator} is neither the owner {info.node} nor its operator {info.operator}")
 
 
 def refuse_unregistered(info: NodeInfo, operator: str, bond: int, *, register: bool) -> None:
@@ -89,7 +89,7 @@ def refuse_unregistered(info: NodeInfo, operator: str, bond: int, *, register: b
             "start it once with --register, which locks the bond"
         )
     if info.node != operator:
-        raise SapoError(f"only the owner {info.node} can register the node, not its operator {operator}")
+        raise UsageError(f"only the owner {info.node} can register the node, not its operator {operator}")
 
 
 def _send(outbox: Outbox, key: str, call: Call, stop: threading.Event, *, value: int = 0) -> bool:

@@ -22,7 +22,7 @@ from sapo_client.state import home as layout
 from sapo_client.state.settings import SapoSettings, Settings
 from sapo_client.training.sapo import TrainConfig
 from sapo_client.transactions.outbox import Outbox
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError
 from sapo_verifier.ipfs import BlockStore, GatewayReader, StoreFailed, parse_endpoint
 from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker
@@ -119,7 +119,7 @@ def _store(home: Path, settings: Settings, stack: ExitStack) -> BlockStore:
     deadline = time.monotonic() + DAEMON_SECONDS
     while not _answers(store):
         if daemon.poll() is not None or time.monotonic() > deadline:
-            raise SapoError(
+            raise UnableError(
                 f"the embedded IPFS daemon did not start (exit status {daemon.poll()}); its words are above"
             )
         time.sleep(0.2)

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Protocol} from "../../src/libraries/Protocol.sol";
 
-/// @dev Merkle trees as PROTOCOL.md describes them, written plainly: whole levels at a time.
+/// @dev Merkle trees as docs/protocol.md describes them, written plainly: whole levels at a time.
 library Trees {
     function padded(bytes32[] memory leaves) internal pure returns (bytes32[] memory level) {
         uint256 size = 1;

@@ -9,7 +9,7 @@ import {Protocol} from "../../src/libraries/Protocol.sol";
 import {AuditsTest} from "../AuditsTest.sol";
 import {SwarmHandler} from "./SwarmHandler.sol";
 
-/// @dev What stays true whatever everybody does: the rules of PROTOCOL.md, recomputed by loops.
+/// @dev What stays true whatever everybody does: the rules of docs/protocol.md, recomputed by loops.
 /// forge-config: default.invariant.runs = 5
 /// forge-config: default.invariant.depth = 120
 /// forge-config: default.invariant.shrink-run-limit = 200

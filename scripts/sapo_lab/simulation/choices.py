@@ -10,7 +10,7 @@ from sapo_verifier.schedule import STAGE_2_FACTOR
 class Rules:
     """Parameters of a network. Amounts that are taken are in bonds, pay is in tokens.
 
-    The defaults are the devnet's (sapo_verifier/networks.py), but min_rejects, which is 8 in PROTOCOL.md and 3 there.
+    The defaults are the devnet's (sapo_verifier/networks.py), but min_rejects: 8 in docs/protocol.md, 3 there.
     """
 
     draws: int = 8
