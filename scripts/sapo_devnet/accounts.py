@@ -13,10 +13,8 @@ from sapo_verifier.chain.audits import AuditsReader, BatchOutcome, Payout
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.events import ChainEvent, pages
 from sapo_verifier.chain.reader import ChainReader
-from sapo_verifier.errors import SapoError
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.objects import VerdictReport
-from sapo_verifier.schedule import FINAL_AFTER
 
 NOBODY = "0x" + "00" * 20  # burned coins go there
 VERDICTS = ("abstain", "accept", "reject", "void")
@@ -254,11 +252,3 @@ def _unequal(what: str, left: int, right: int) -> Iterator[str]:
 
 def _add(counts: dict[str, int], key: str, count: int = 1) -> None:
     counts[key] = counts.get(key, 0) + count
-
-
-def final_round(reader: ChainReader) -> int:
-    """The last round that is final."""
-    round_ = reader.current_round() - FINAL_AFTER
-    if round_ < 0:
-        raise SapoError("no round is final yet")
-    return round_

@@ -58,7 +58,6 @@ class Devnet:
         self._policies: list[DevnetPolicy] = []
         self._clock: Clock
         self._reports: Reports | None = None  # of honest voters, where there are others
-        self._shown = -1
         self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
         self._kill = options.kill
 
