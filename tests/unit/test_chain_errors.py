@@ -11,9 +11,10 @@ from web3.exceptions import ContractCustomError, ContractLogicError, ContractPan
 
 from sapo_verifier import net
 from sapo_verifier.chain.contracts import abi, abi_names, abi_type, signature_hash
-from sapo_verifier.chain.errors import coins, custom_errors, explain, mask_url
+from sapo_verifier.chain.errors import RpcUrlError, coins, custom_errors, explain, mask_url
+from sapo_verifier.chain.rpc import connect
 from sapo_verifier.chain.sentences import NODE_STATES, REVERTS
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import USAGE, SapoError
 
 NODE = "0x" + "ab" * 20
 
@@ -127,11 +128,23 @@ def test_other_errors_are_said_in_words(error: BaseException, part: str) -> None
         ("https://main.example?key=KEY", "https://main.example/…"),
         ("http://[::1]:8545/KEY", "http://[::1]:8545/…"),
         ("nonsense KEY", "://?/…"),
+        ("http://user:KEY@127.0.0.1:65536", "a malformed URL"),
+        ("http://[::1/KEY", "a malformed URL"),
     ],
 )
 def test_urls_are_masked(url: str, shown: str) -> None:
     assert mask_url(url) == shown
     assert "KEY" not in explain(RuntimeError(f"could not reach {url} today")) or "://" not in url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "nonsense", "ftp://main.example", "http://", "http://?x", "http://:8545", "http://x:65536", "http://[::1"],
+)
+def test_what_is_no_rpc_url_is_wrong_use(url: str) -> None:
+    with pytest.raises(RpcUrlError, match="is no RPC URL: it must be http") as refused:
+        connect(url)
+    assert refused.value.exit_status == USAGE
 
 
 def test_coins_are_exact() -> None:

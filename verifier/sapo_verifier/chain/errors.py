@@ -32,6 +32,12 @@ class ChainUnavailable(ChainError):  # noqa: N818
     exit_status = UNABLE
 
 
+class RpcUrlError(ChainError):
+    """What was given as the RPC's URL is none."""
+
+    exit_status = USAGE
+
+
 class HttpRefused(ChainUnavailable):
     """The RPC answered with an HTTP error. status: 400 … 599."""
 
@@ -60,11 +66,14 @@ class Refused(ChainError):  # noqa: N818
 
 def mask_url(url: str) -> str:
     """Scheme, host and port only: user, password, path and query can hold credentials or an API key."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:  # a port above 65535, or half an IPv6 address
+        return "a malformed URL"
     host = parts.hostname or "?"
     if ":" in host:
         host = f"[{host}]"
-    port = f":{parts.port}" if parts.port else ""
     hidden = parts.username or parts.password or parts.path.strip("/") or parts.query
     return f"{parts.scheme}://{host}{port}" + ("/…" if hidden else "")
 

@@ -1,11 +1,11 @@
 """Connections to a chain's RPC: bounded retries for reads, none for sends, and no URL with its secrets in a log."""
 
 import logging
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from web3 import Web3
 from web3.exceptions import BadResponseFormat, BlockNotFound, ContractLogicError, TooManyRequests, Web3RPCError
@@ -14,7 +14,15 @@ from web3.types import RPCEndpoint, RPCResponse
 
 from sapo_verifier import net
 from sapo_verifier.chain import answers
-from sapo_verifier.chain.errors import ChainError, ChainUnavailable, HttpRefused, Refused, explain, mask_url
+from sapo_verifier.chain.errors import (
+    ChainError,
+    ChainUnavailable,
+    HttpRefused,
+    Refused,
+    RpcUrlError,
+    explain,
+    mask_url,
+)
 
 TIMEOUT_SECONDS = 20.0
 PAUSE_SECONDS = 0.1  # before the second try, and twice as long before each further one
@@ -109,8 +117,8 @@ def connect_for_sending(url: str, *, timeout: float = TIMEOUT_SECONDS) -> Web3:
 
 
 def _web3(url: str, timeout: float, tries: int) -> Web3:
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise ChainUnavailable(f"{mask_url(url)} is no RPC URL: it must start with http:// or https://")
+    if not re.match(r"https?://[^/?#:]", shown := mask_url(url)):
+        raise RpcUrlError(f"{shown} is no RPC URL: it must be http:// or https://, a host, and a port up to 65535")
     # No middleware: web3's own asks for the chain id before every single call, and looks names up.
     return Web3(QuietProvider(url, timeout, tries), middleware=[])
 
