@@ -49,7 +49,7 @@ def _claimed(home: Path, password_file: Path | None, since: int | None) -> dict[
         reader = ChainReader(settings.chain.rpc, Deployment.load(settings.chain.deployment))
         try:
             reader.check()
-            outbox = Outbox(home / layout.OUTBOX, reader, account)
+            outbox = Outbox.at_home(home, settings.chain, reader, account)
             try:
                 return claim_all(reader, outbox, settings.chain.owner or account.address.lower(), since)
             finally:

@@ -61,7 +61,7 @@ def _open(ready: Ready, stop: threading.Event, stack: ExitStack) -> Resources:
     engine = stack.enter_context(
         make_engine(policy, spec, settings.generation, threads=settings.threads, scratch=scratch)
     )
-    outbox = Outbox(home / layout.OUTBOX, reader, ready.account)
+    outbox = Outbox.at_home(home, settings.chain, reader, ready.account)
     stack.callback(outbox.close)
     pins = PinBook(home / layout.PINS)
     stack.callback(pins.close)

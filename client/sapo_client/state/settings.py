@@ -28,6 +28,8 @@ class ChainSettings(Section):
     deployment: Path  # deployment.json, as written by `sapo network deploy`
     poll_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
     owner: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$")] | None = None  # where this key is only its operator
+    fee_cap_gwei: Annotated[float, Field(gt=0, le=1e6)] = 500.0  # per gas; while a block asks more, nothing is sent
+    confirmations: Annotated[int, Field(ge=1, le=10_000)] = 12  # blocks until no reorganization is expected any more
 
 
 class IpfsSettings(Section):

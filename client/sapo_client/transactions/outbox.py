@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
+from sapo_client.state import home as layout
+from sapo_client.state.settings import ChainSettings
 from sapo_client.transactions.questions import beacon_now, succeeded, taker_of_nonce, why_failed
 from sapo_client.transactions.store import Attempt, Entry, OutboxError, OutboxStore
 from sapo_client.transactions.wire import Wire
@@ -84,6 +86,12 @@ class Outbox:
             f"account {self.address} on chain {deployment.chain_id}, contract {deployment.contracts.rounds} "
             f"of block 0x{deployment.block_hash.hex()}",
         )
+
+    @classmethod
+    def at_home(cls, home: Path, settings: ChainSettings, reader: ChainReader, account: "LocalAccount") -> "Outbox":
+        """That of a node, with its settings. Raises OutboxError, and DatabaseBrokenError for a broken file."""
+        cap = int(settings.fee_cap_gwei * GWEI)
+        return cls(home / layout.OUTBOX, reader, account, confirmations=settings.confirmations, fee_cap=cap)
 
     def close(self) -> None:
         self._store.close()
@@ -190,11 +198,15 @@ class Outbox:
 
     def _late(self, entries: Sequence[Entry]) -> dict[int, str]:
         """The ids of those whose deadline passed, and that in words."""
-        dated = [(entry.id, entry.deadline) for entry in entries if entry.deadline is not None]
+        dated = [(entry, entry.deadline) for entry in entries if entry.deadline is not None]
         if not dated:
             return {}
         round_ = self.reader.current_round()
-        return {id_: f"round {end} ended before it could be sent" for id_, end in dated if round_ > end}
+        return {
+            entry.id: f"round {end} ended before it could be sent" + (f" ({entry.reason})" if entry.reason else "")
+            for entry, end in dated
+            if round_ > end
+        }
 
     def _of_other_histories(self, entries: Sequence[Entry], late: dict[int, str]) -> set[int]:
         """Adds those to `late` whose round has another beacon now. Returns the ids of those of which that is not known
@@ -245,34 +257,50 @@ class Outbox:
     # -- in flight --
 
     def _push(self, entry: Entry, head: int, used: int, *, too_late: bool) -> bool:
-        """Sees to one signed transaction. False if the chain's nodes do not take it."""
+        """Sees to one signed transaction. False if nothing may be signed after it yet; why is in its state."""
         attempts = [a for a in self._store.attempts([entry])[entry.id] if a.nonce == entry.nonce]
         newest = attempts[-1]
         if newest.nonce < used:
             return self._nonce_is_used(entry, attempts, head)
         known = self._wire.by_hash("eth_getTransactionByHash", attempts)
+        trouble = ""
+        if too_late and not newest.empty and not (trouble := self._replace(entry, attempts, head, empty=True)):
+            return True
+        # What the pools lost is sent again whatever else is wrong with it: no later nonce is mined before this one.
+        if not known:
+            refusal = self._wire.send(newest)
+            if not refusal:
+                log.info("%s: sent again as 0x%s", entry.key, newest.hash.hex())
+                return True
+            trouble = trouble or refusal
+        # Either it waits for too long, or nodes refuse it, mostly because the fee is too low by now.
         first = all(other.nonce is None or other.nonce >= newest.nonce for other in self._store.in_flight())
         stuck = first and head - newest.block >= self.stuck_blocks
-        if too_late and not newest.empty:
-            return self._replace(entry, attempts, head, empty=True)
-        if not known and self._send(entry, newest):
+        if stuck and not (trouble := self._replace(entry, attempts, head, empty=newest.empty)):
             return True
-        # Either it waits for too long, or nodes refuse it, mostly because the fee is too low by now.
-        return self._replace(entry, attempts, head, empty=newest.empty) if stuck else bool(known)
+        if trouble:
+            self._wait(entry, trouble)
+        return bool(known) and not trouble
 
-    def _replace(self, entry: Entry, attempts: list[Attempt], head: int, *, empty: bool) -> bool:
-        """The same nonce with a higher fee, so that at most one of them is mined."""
+    def _replace(self, entry: Entry, attempts: list[Attempt], head: int, *, empty: bool) -> str:
+        """The same nonce with a higher fee, so that at most one of them is mined. In words why not, if it has to wait."""
         newest = attempts[-1]
-        if sum(a.empty == empty for a in attempts) > self.max_replacements:
-            self._wait(entry, f"not mined after {self.max_replacements} replacements; waiting")
-            return False
+        enough = sum(a.empty == empty for a in attempts) > self.max_replacements
+        if enough and newest.max_fee >= base_fee(self.reader.w3):  # a higher fee would not change that
+            return f"not mined after {self.max_replacements} replacements; waiting"
         fees = Fees(newest.max_fee, newest.tip).raised(Fees.of_market(self.reader.w3, self.fee_cap), self.fee_cap)
         if fees is None:
-            self._wait(entry, f"not mined, and a higher fee would exceed the cap of {self.fee_cap / GWEI:g} gwei")
-            return False
+            return (
+                f"not mined with {newest.max_fee / GWEI:g} gwei, and a higher fee would exceed the "
+                f"{self._cap_in_words}; waiting until a block asks less"
+            )
         log.warning("%s: not mined since block %d; replaced with a higher fee", entry.key, newest.block)
         gas = estimate_gas(self.reader.w3, self._wire.empty_request()) if empty else newest.gas
         return self._send(entry, self._sign(entry, newest.nonce, gas, fees, head, empty=empty))
+
+    @property
+    def _cap_in_words(self) -> str:
+        return f"cap of {self.fee_cap / GWEI:g} gwei ([chain] fee_cap_gwei)"
 
     def _nonce_is_used(self, entry: Entry, attempts: list[Attempt], head: int) -> bool:
         """Our nonce is used, and none of our receipts is there. Signed again only if somebody else used it."""
@@ -334,14 +362,14 @@ class Outbox:
             self._wait(entry, explain(error))
             return False
         if (base := base_fee(self.reader.w3)) > self.fee_cap:
-            self._wait(entry, f"a block asks {base / GWEI:g} gwei, above the cap of {self.fee_cap / GWEI:g}; waiting")
+            self._wait(entry, f"a block asks {base / GWEI:g} gwei, above the {self._cap_in_words}; waiting")
             return False
         fees = Fees.of_market(self.reader.w3, self.fee_cap)
         if lack := self._lacking(entry, gas * fees.max_fee, in_flight):
             self._wait(entry, lack)
             return False
         taken = [other.nonce + 1 for other in self._store.unconfirmed() if other.nonce is not None]
-        return self._send(entry, self._sign(entry, max([used, *taken]), gas, fees, head, empty=False))
+        return not self._send(entry, self._sign(entry, max([used, *taken]), gas, fees, head, empty=False))
 
     def _lacking(self, entry: Entry, cost: int, in_flight: Sequence[Entry]) -> str:
         """What is missing for this transaction and those before it, in words; empty if nothing."""
@@ -371,10 +399,10 @@ class Outbox:
         self._store.add_attempt(attempt)
         return attempt
 
-    def _send(self, entry: Entry, attempt: Attempt) -> bool:
-        """One try. False if the nodes refused it; the reason is in the entry's state."""
+    def _send(self, entry: Entry, attempt: Attempt) -> str:
+        """One try. Why the nodes refused it, in words, which are in the entry's state then; empty if they have it."""
         if refusal := self._wire.send(attempt):
             self._wait(entry, refusal)
-            return False
-        log.info("%s: sent with nonce %d as 0x%s", entry.key, attempt.nonce, attempt.hash.hex())
-        return True
+        else:
+            log.info("%s: sent with nonce %d as 0x%s", entry.key, attempt.nonce, attempt.hash.hex())
+        return refusal

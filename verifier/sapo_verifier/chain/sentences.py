@@ -133,7 +133,7 @@ RPC_ERRORS = {
     "already known": "the chain has this very transaction already and will mine it; wait",
     "replacement transaction underpriced": "another transaction of this key waits with the same nonce, and this one "
     "pays too little to replace it; wait, or raise the fee",
-    "less than block base fee": "the fee offered is below what a block asks for now; wait, or raise the cap",
+    "less than block base fee": "the fee offered is below what a block asks for now; wait until it asks less",
     "underpriced": "the fee offered is too low for this chain's nodes; raise the cap",
     "intrinsic gas too low": "the transaction has too little gas to begin with; this is a fault of the client",
     "exceeds block gas limit": "the transaction needs more gas than a block of this chain has",
