@@ -283,7 +283,7 @@ class Outbox:
         return bool(known) and not trouble
 
     def _replace(self, entry: Entry, attempts: list[Attempt], head: int, *, empty: bool) -> str:
-        """The same nonce with a higher fee, so that at most one of them is mined. In words why not, if it has to wait."""
+        """The same nonce with a higher fee, so that at most one of them is mined. Why it has to wait, or nothing."""
         newest = attempts[-1]
         enough = sum(a.empty == empty for a in attempts) > self.max_replacements
         if enough and newest.max_fee >= base_fee(self.reader.w3):  # a higher fee would not change that
