@@ -11,7 +11,8 @@ import torch
 from experiments import TASKS, ground, taught_folder
 from sapo_client.batches.auditing import usable
 from sapo_client.batches.ingest import training_groups
-from sapo_client.batches.publish import NO_CHAIN, NOBODY, check_own, make_batch
+from sapo_client.batches.publish import NO_CHAIN, check_own, make_batch
+from sapo_client.generation.groups import NOBODY
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.node.learner import Learner
 from sapo_client.policy.policy import Policy
