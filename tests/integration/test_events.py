@@ -1,16 +1,13 @@
 """Reading events behind a provider that limits ranges, and across reorganizations."""
 
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
+from sapo_devnet.testkit.faulty_rpc import faulty_rpc
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainUnavailable
@@ -23,45 +20,14 @@ def limiting_proxy(target: str, most_blocks: int, *, status: int = 200) -> Itera
     """An RPC that refuses eth_getLogs over more than `most_blocks`, as providers do. Yields URL and ranges asked."""
     ranges: list[int] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = 1 << 16  # headers and body in one segment, or each answer waits for a delayed acknowledgement
+    def limit(method: str, params: Any) -> dict[str, Any] | None:
+        if method != "eth_getLogs":
+            return None
+        ranges.append(int(params[0]["toBlock"], 16) - int(params[0]["fromBlock"], 16) + 1)
+        return {"code": -32005, "message": "query exceeds max block range"} if ranges[-1] > most_blocks else None
 
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            request = json.loads(body)
-            answer, code = None, 200
-            if isinstance(request, dict) and request["method"] == "eth_getLogs":
-                asked = request["params"][0]
-                ranges.append(int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) + 1)
-                if ranges[-1] > most_blocks:
-                    error = {"code": -32005, "message": "query exceeds max block range"}
-                    answer, code = {"jsonrpc": "2.0", "id": request["id"], "error": error}, status
-            if answer is None:
-                forwarded = Request(target, body, {"Content-Type": "application/json"})  # noqa: S310
-                with urlopen(forwarded, timeout=10) as reply:  # noqa: S310
-                    data = reply.read()
-            else:
-                data = json.dumps(answer).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", ranges
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with faulty_rpc(target, limit, status=status) as proxy:
+        yield proxy.url, ranges
 
 
 class Follower:

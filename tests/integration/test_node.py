@@ -11,6 +11,7 @@ import pytest
 
 from sapo_devnet.nodes import DevnetNode
 from sapo_devnet.testkit.alive import descendants, remaining, wait_until
+from sapo_devnet.testkit.faulty_rpc import faulty_rpc
 from sapo_devnet.testkit.relay import Relay
 from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
 from sapo_devnet.testkit.tiny_policy import tiny_folder
@@ -201,6 +202,24 @@ def test_a_chain_that_goes_away_for_a_while_is_waited_for(net: Swarm) -> None:
         assert all(net.reader.batch_of(node.address, r) is not None for r in (1, 2))
         assert node.status()["trouble"] == ""
         assert sapo("status", "--home", node.home).returncode == 0
+
+
+def test_an_rpc_that_answers_with_errors_for_a_while_is_waited_for(net: Swarm) -> None:
+    """What a provider answers when it is busy is no answer: no round is left for it."""
+    busy = {"code": -32005, "message": "limit exceeded"}
+    with faulty_rpc(net.chain.url, lambda method, params: None) as rpc:
+        node = net.add(rpc=rpc.url)
+        node.start()
+        net.begin()
+        net.play_to(1)
+        rpc.fault = lambda method, params: busy
+        wait_until("it waits", lambda: node.status().get("phase") == "waiting for the chain", seconds=60)
+        assert "has no answer now" in node.status()["trouble"]
+        rpc.fault = lambda method, params: None
+        net.serve_until("round 1 is played", lambda: node.done(1))
+        net.play_to(3)
+        assert all(net.reader.batch_of(node.address, r) is not None for r in (1, 2))
+        assert node.status()["trouble"] == ""
 
 
 def _transactions(net: Swarm, node: DevnetNode) -> int:

@@ -9,7 +9,7 @@ from sapo_devnet.testkit.anvil import Anvil, anvil
 from sapo_devnet.testkit.networks import BOND, Network, deploy_on, small_spec
 from sapo_verifier import protocol
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainError, ChainMismatch, ChainReset, ChainUnavailable
+from sapo_verifier.chain.errors import ChainError, ChainMismatch, ChainReset, ChainUnavailable, RpcUrlError
 from sapo_verifier.chain.reader import ChainReader, NodeState
 
 DIGEST = bytes.fromhex("ab" * 32)
@@ -198,5 +198,5 @@ def test_credentials_in_the_url_are_never_shown(
 
 
 def test_what_is_no_rpc_url_is_refused(network: Network) -> None:
-    with pytest.raises(ChainUnavailable, match="must start with http"):
+    with pytest.raises(RpcUrlError, match="is no RPC URL: it must be http"):
         network.reader("localhost:8545")

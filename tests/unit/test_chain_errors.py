@@ -7,11 +7,12 @@ import sys
 
 import pytest
 from eth_abi.abi import encode
-from web3.exceptions import ContractCustomError, ContractLogicError, ContractPanicError, Web3RPCError
+from web3.exceptions import BadResponseFormat, ContractCustomError, ContractLogicError, ContractPanicError, Web3RPCError
 
 from sapo_verifier import net
+from sapo_verifier.chain.answers import one
 from sapo_verifier.chain.contracts import abi, abi_names, abi_type, signature_hash
-from sapo_verifier.chain.errors import RpcUrlError, coins, custom_errors, explain, mask_url
+from sapo_verifier.chain.errors import RpcUrlError, coins, custom_errors, explain, is_passing, mask_url
 from sapo_verifier.chain.rpc import connect
 from sapo_verifier.chain.sentences import NODE_STATES, REVERTS
 from sapo_verifier.errors import USAGE, SapoError
@@ -161,3 +162,31 @@ def test_nested_json_cannot_end_the_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "refused\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        ({"code": -32005, "message": "limit exceeded"}, True),
+        ({"code": -32603, "message": ""}, True),
+        ({"code": -32000, "message": "Header Not Found"}, True),
+        ({"code": -32000, "message": "the backend is temporarily unavailable"}, True),
+        ({"message": "Too Many Requests"}, True),
+        ({"code": -32603, "message": "VM Exception: revert"}, False),
+        ({"code": -32005, "message": "", "data": {"data": "0x08c379a0"}}, False),
+        ({"code": 3, "message": "execution reverted"}, False),
+        ({"code": -32000, "message": "insufficient funds for gas * price + value"}, False),
+        ({"code": -32601, "message": "the method does not exist"}, False),
+        ({"code": None, "message": None}, False),
+    ],
+)
+def test_which_errors_pass(error: dict[str, object], passing: bool) -> None:
+    assert is_passing(error) is passing
+
+
+def test_an_error_of_null_beside_a_result_is_none() -> None:
+    answer = {"jsonrpc": "2.0", "id": 3, "result": "0x5", "error": None}
+    assert one(answer, "eth_blockNumber", 3)["result"] == "0x5"
+    for wrong in ({"id": 3, "error": None}, {"id": 3, "result": "0x5", "error": {"message": "no"}}):
+        with pytest.raises(BadResponseFormat):
+            one(wrong, "eth_blockNumber", 3)

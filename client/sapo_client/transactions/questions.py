@@ -28,6 +28,8 @@ def why_failed(w3: Web3, request: Any, gas: int, receipt: dict[str, Any]) -> tup
         w3.eth.call(request, int(receipt["blockNumber"], 16))
     except (ContractLogicError, Web3RPCError) as error:
         return explain(error), False
+    except rpc.NotNow as error:  # old state is not kept everywhere
+        return f"the transaction failed, and why is not to be had: {error}", False
     return "the contract refused when it was mined, and would not now: something else came before it in its block", True
 
 
@@ -41,7 +43,7 @@ def taker_of_nonce(w3: Web3, address: str, nonce: int, low: int, high: int) -> b
             else:
                 low = middle + 1
         transactions = cast(Any, w3.eth.get_block(high, full_transactions=True)["transactions"])
-    except Web3RPCError:
+    except (Web3RPCError, rpc.NotNow):
         # Old state is not kept everywhere. Without it nothing is known.
         return None
     ours = (t for t in transactions if t["from"].lower() == address and t["nonce"] == nonce)

@@ -32,6 +32,8 @@ def parse(body: bytes) -> Any:
 
 def one(answer: Any, method: str, id_: int) -> dict[str, Any]:
     """One answer to a request: with a result of the method's shape, or an error that web3 can read."""
+    if isinstance(answer, dict) and answer.get("error", ...) is None:
+        del answer["error"]  # some providers always name both
     if not isinstance(answer, dict) or ("error" in answer) == ("result" in answer):
         raise BadResponseFormat(f"the answer to {method} is not of JSON-RPC")
     if "error" in answer:

@@ -11,7 +11,7 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_verifier import net
 from sapo_verifier.chain.contracts import abi, abi_names, decode_values, signature_hash
-from sapo_verifier.chain.sentences import AMOUNTS, NODE_STATES, REVERTS, RPC_ERRORS
+from sapo_verifier.chain.sentences import AMOUNTS, NODE_STATES, PASSING, PASSING_CODES, REVERTS, RPC_ERRORS
 from sapo_verifier.errors import UNABLE, USAGE, SapoError
 
 # web3 brings py_ecc, which raises the limit to 100,000 when imported: then deeply nested JSON from anybody overflows
@@ -139,6 +139,14 @@ def explain_revert(data: bytes, message: str = "") -> str:
     if reason and not reason.startswith("0x") and reason != "no data":
         return f"the contract refused: {reason}"
     return "the contract refused without giving a reason; does the deployment file fit the contracts?"
+
+
+def is_passing(error: dict[str, Any]) -> bool:
+    """Whether the error object in an answer to a read is a provider's trouble, which says nothing about the chain."""
+    message = str(error.get("message") or "").lower()
+    if _revert_data(error.get("data")) or "revert" in message:
+        return False
+    return error.get("code") in PASSING_CODES or any(part in message for part in PASSING)
 
 
 @cache

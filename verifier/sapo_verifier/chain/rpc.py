@@ -21,6 +21,8 @@ from sapo_verifier.chain.errors import (
     Refused,
     RpcUrlError,
     explain,
+    explain_rpc_error,
+    is_passing,
     mask_url,
 )
 
@@ -71,13 +73,18 @@ class QuietProvider(JSONBaseProvider):
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         id_ = self._next_id()
         body = self._post(self.encode_rpc_request(method, params), self.tries if method in READS else 1)
-        return cast(RPCResponse, answers.one(answers.parse(body), method, id_))
+        answer = answers.one(answers.parse(body), method, id_)
+        _raise_if_passing([method], [answer])
+        return cast(RPCResponse, answer)
 
     def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
         """Several reads at once."""
         first_id = self._next_id()
         body = self._post(self.encode_batch_rpc_request(requests), self.tries)
-        found = answers.many(answers.parse(body), [method for method, _ in requests], first_id)
+        methods = [method for method, _ in requests]
+        found = answers.many(answers.parse(body), methods, first_id)
+        if isinstance(found, list):
+            _raise_if_passing(methods, found)
         return cast("list[RPCResponse] | RPCResponse", found)
 
     def _post(self, data: bytes, tries: int) -> bytes:
@@ -98,6 +105,19 @@ class QuietProvider(JSONBaseProvider):
     def _next_id(self) -> int:
         """The id that web3's encoder gives to the next request; it counts them itself."""
         return next(self.request_counter) + 1
+
+
+def _raise_if_passing(methods: Sequence[str], found: Sequence[dict[str, Any]]) -> None:
+    """Raises NotNow where a read was answered with a trouble of the provider's. Of logs such an answer mostly means
+    that too many were asked for, which events.py sees to."""
+    for method, answer in zip(methods, found, strict=True):
+        if method in READS and method != "eth_getLogs" and "error" in answer and is_passing(answer["error"]):
+            raise NotNow(explain_rpc_error(answer["error"]))
+
+
+class NotNow(net.NetError):
+    """The RPC answers that it has no answer now. `transport` makes ChainUnavailable of it; who asks about old state,
+    which not every RPC keeps, takes it for an answer."""
 
 
 class _BadStatus(net.NetError):
@@ -146,6 +166,8 @@ def transport(url: str) -> Iterator[None]:
         ) from None
     except net.Compressed as error:
         raise ChainUnavailable(_no_rpc(where, error)) from None
+    except NotNow as error:
+        raise ChainUnavailable(f"the chain's RPC at {where} has no answer now: {error}") from None
     except net.NetError as error:
         refused = isinstance(error, net.NoConnection) and error.refused
         reason = "refuses the connection" if refused else "cannot be reached"

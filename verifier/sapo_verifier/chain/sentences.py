@@ -123,6 +123,28 @@ REVERTS = {
     "TooLate": "the beacon of round {round} could be captured up to block {lastBlock}; the round is void",
 }
 
+# Parts of what providers answer to a read, lower case, where the same question will have an answer later, or elsewhere;
+# and codes that they give to it (EIP-1474: internal error, limit exceeded; over a rate).
+PASSING = (
+    "header not found",
+    "missing trie node",
+    "block not found",
+    "unknown block",
+    "timed out",
+    "timeout",
+    "too many requests",
+    "rate limit",
+    "limit exceeded",
+    "capacity",
+    "try again",
+    "temporarily",
+    "unavailable",
+    "internal error",
+    "syncing",
+    "indexing",
+)
+PASSING_CODES = frozenset({-32603, -32005, -32016})
+
 # Parts of what nodes answer to a send or a read, lower case, and what they mean.
 RPC_ERRORS = {
     "insufficient funds": "the account has too little coin for this transaction; send it some and try again",

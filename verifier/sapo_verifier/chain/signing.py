@@ -10,6 +10,7 @@ from web3.exceptions import Web3RPCError
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.chain.rpc import NotNow
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
@@ -60,7 +61,7 @@ def needed_gas(w3: Web3, request: Any) -> int:
     """Gas that it takes in the block that comes next: calls depend on its number and on our earlier ones."""
     try:
         return w3.eth.estimate_gas(request, "pending")
-    except Web3RPCError:
+    except (Web3RPCError, NotNow):
         # Not every RPC knows the pending block; if it is something else, it says so again.
         return w3.eth.estimate_gas(request, "latest")
 
