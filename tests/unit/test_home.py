@@ -56,3 +56,23 @@ def test_the_kernel_lets_go_when_the_holder_is_killed(tmp_path: Path) -> None:
     finally:
         holder.kill()
         holder.communicate()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022])
+def test_a_home_is_private_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+    """What was there, what is written, and what a process that is started writes."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    before = os.umask(mask)
+    try:
+        with only_one(home):
+            (home / "file").touch()
+            (home / "folder").mkdir()
+            subprocess.run(["touch", home / "child's"], check=True)
+        (tmp_path / "after").touch()
+        assert os.umask(mask) == mask, "the process's own is as it was"
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in [home, *home.iterdir(), tmp_path / "after"]}
+    assert modes.pop("after") == 0o666 & ~mask
+    assert modes == {"home": 0o700, "lock": 0o600, "file": 0o600, "folder": 0o700, "child's": 0o600}

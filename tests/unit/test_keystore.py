@@ -85,17 +85,51 @@ def test_what_is_no_keystore_is_refused(tmp_path: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize("loose", [0o440, 0o404, 0o644, 0o420])
-def test_files_that_others_can_read_are_refused(tmp_path: Path, loose: int) -> None:
+def test_a_keystore_that_others_can_read_is_refused(tmp_path: Path, loose: int) -> None:
     path = tmp_path / "node.json"
     make(path)
-    secret = tmp_path / "password"
-    secret.write_text(PASSWORD)
-    for file in (path, secret):
-        file.chmod(loose)
+    path.chmod(loose)
     with pytest.raises(KeystoreError, match=r"other users .* run: chmod 400"):
         keystore.load(path, PASSWORD)
+
+
+def password_file(path: Path, mode: int, content: bytes = PASSWORD.encode()) -> Path:
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize("loose", [0o404, 0o644, 0o420, 0o460, 0o444])
+def test_a_password_file_of_everybody_is_refused(tmp_path: Path, loose: int) -> None:
     with pytest.raises(KeystoreError, match=r"other users .* run: chmod 400"):
-        keystore.read_password(secret)
+        keystore.read_password(password_file(tmp_path / "password", loose))
+
+
+@pytest.mark.parametrize(("mode", "mounted"), [(0o440, False), (0o640, False), (0o440, True), (0o444, True)])
+def test_a_password_file_as_service_managers_give_it_is_taken_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: int, mounted: bool
+) -> None:
+    if mounted:
+        monkeypatch.setattr(keystore, "SECRETS", tmp_path)
+    assert keystore.read_password(password_file(tmp_path / "password", mode)) == PASSWORD
+    assert f"can be read by other users (mode {mode:04o})" in caplog.text
+    assert PASSWORD not in caplog.text
+    for changeable in (0o446, 0o664):
+        with pytest.raises(KeystoreError, match="changed by other users"):
+            keystore.read_password(password_file(tmp_path / "changeable", changeable))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_password(tmp_path: Path) -> None:
+    path = password_file(tmp_path / "password", 0o400, b"\xef\xbb\xbfsecret\r\n")
+    assert keystore.read_password(path) == "secret"
+
+
+@pytest.mark.parametrize(("made", "typed"), [("Stra\u00dfe \u00e9", "Stra\u00dfe e\u0301"), ("e\u0301", "\u00e9")])
+def test_accents_are_the_same_however_they_are_composed(tmp_path: Path, made: str, typed: str) -> None:
+    address = keystore.create(tmp_path / "node.json", made, work_factor=LIGHT_WORK_FACTOR)
+    assert keystore.load(tmp_path / "node.json", typed).address.lower() == address
+    with pytest.raises(KeystoreError, match="the password does not open"):
+        keystore.load(tmp_path / "node.json", "e")
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 import getpass
 import json
+import logging
 import os
 import secrets
 import stat
 import sys
+import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sapo_verifier.errors import UsageError
 from sapo_verifier.files import write_file
@@ -15,6 +17,9 @@ from sapo_verifier.files import write_file
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
+log = logging.getLogger(__name__)
+
+SECRETS = Path("/run/secrets")  # where containers find theirs, readable by all inside
 SCRYPT_WORK_FACTOR = 2**18  # what Ethereum clients use: about a second and 256 MiB
 LIGHT_WORK_FACTOR = 2**12  # for devnets and tests, where the key is worth nothing
 
@@ -55,7 +60,7 @@ def load(path: Path, password: str) -> "LocalAccount":
         keystore = json.loads(data)
         if not isinstance(keystore, dict):
             raise TypeError
-        key = Account.decrypt(keystore, password)
+        key = _decrypt(keystore, password)
     except ValueError as error:
         # eth-keyfile raises ValueError("MAC mismatch") for a wrong password, and JSON's error is one, too.
         if "MAC" in str(error):
@@ -67,18 +72,37 @@ def load(path: Path, password: str) -> "LocalAccount":
     return account
 
 
+def _decrypt(keystore: "dict[str, Any]", password: str) -> bytes:
+    """Also where another keyboard or editor composes accents in another way (Unicode's NFC and NFD)."""
+    from eth_account import Account
+
+    spellings = dict.fromkeys([password, *(unicodedata.normalize(form, password) for form in ("NFC", "NFD"))])
+    for spelling in spellings:
+        try:
+            return bytes(Account.decrypt(keystore, spelling))
+        except ValueError as error:
+            if "MAC" not in str(error):
+                raise
+            wrong = error
+    raise wrong
+
+
 def read_password(path: Path | None) -> str:
     """The password: the first line of a file, or typed, but only where somebody sits at a terminal.
 
-    Raises KeystoreError if the file can be read by others, is empty or missing, or if there is nobody to ask.
+    A file that its group can read, and a mounted secret that all can read, are taken with a warning: that is how some
+    service managers hand them over. Raises KeystoreError if the file can be read or changed by others, is empty or
+    missing, or if there is nobody to ask.
     """
     if path is None:
         if not sys.stdin.isatty():
             raise KeystoreError("no password: name a file with --password-file (there is no terminal to ask at)")
         return getpass.getpass("Password of the keystore: ")
-    data = _read_private(path, "password file", "write the password into it, or name another file")
+    mounted = path.resolve().is_relative_to(SECRETS)
+    readers = 0o044 if mounted else 0o040
+    data = _read_private(path, "password file", "write the password into it, or name another file", readers)
     try:
-        lines = data.decode().splitlines()
+        lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise KeystoreError(f"the password file {path} is not UTF-8 text") from None
     if not lines or not lines[0]:
@@ -91,11 +115,14 @@ def write_random_password(path: Path) -> None:
     _write_secret(path, secrets.token_urlsafe(32).encode() + b"\n")
 
 
-def _read_private(path: Path, what: str, remedy: str) -> bytes:
+def _read_private(path: Path, what: str, remedy: str, readers: int = 0) -> bytes:
+    """readers: bits of the mode that are warned of instead of refused."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if mode & 0o077:
+            if mode & readers:
+                log.warning("the %s %s can be read by other users (mode %04o)", what, path, mode)
+            if mode & 0o077 & ~readers:
                 raise KeystoreError(
                     f"the {what} {path} can be read or changed by other users (mode {mode:04o}); run: chmod 400 {path}"
                 )

@@ -1,6 +1,8 @@
 """A node's home folder: what lies where, how it is made, and that only one process uses it."""
 
+import logging
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +11,8 @@ from pathlib import Path
 from sapo_client.state.settings import IpfsSettings, Settings
 from sapo_verifier.errors import UnableError
 from sapo_verifier.files import lock_file
+
+log = logging.getLogger(__name__)
 
 KEYSTORE = "keystore.json"
 OUTBOX = "outbox.sqlite"
@@ -38,13 +42,30 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
     base = base_in(spec, settings.policy.folder, settings.policy.base)
     settings = settings.changed({"policy": {"base": base.id}}, "the options")
     password = keystore.read_password(password_file)
-    home.mkdir(parents=True, exist_ok=True)
-    settings.refuse_overwriting(home)
-    factor = keystore.LIGHT_WORK_FACTOR if light else keystore.SCRYPT_WORK_FACTOR
-    # Settings last: what fails before them can be tried again.
-    address = keystore.create(home / KEYSTORE, password, work_factor=factor)
-    settings.write(home)
+    with private(home):
+        settings.refuse_overwriting(home)
+        factor = keystore.LIGHT_WORK_FACTOR if light else keystore.SCRYPT_WORK_FACTOR
+        # Settings last: what fails before them can be tried again.
+        address = keystore.create(home / KEYSTORE, password, work_factor=factor)
+        settings.write(home)
     return address
+
+
+@contextmanager
+def private(home: Path) -> Iterator[None]:
+    """The home is the owner's alone (mode 0700), and so is what this process and its children write, whatever the
+    umask: logs and reports say what a node earns, checkpoints are what it learned."""
+    home.mkdir(parents=True, exist_ok=True)
+    if (mode := stat.S_IMODE(home.stat().st_mode)) & 0o077:
+        try:
+            home.chmod(0o700)
+        except PermissionError:
+            log.warning("%s can be read by other users (mode %04o), and only its owner can change that", home, mode)
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def public_endpoint(ipfs: IpfsSettings, where: str) -> str:
@@ -70,17 +91,19 @@ def public_endpoint(ipfs: IpfsSettings, where: str) -> str:
 
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
-    """Hold the home for this process. Raises UnableError if another one does; the kernel lets go however we end."""
-    for _ in range(5):
-        if (held := lock_file(home / LOCK)) is not None:
-            break
-        time.sleep(0.1)  # it may be `is_held`, which looks for a moment only
-    else:
-        raise UnableError(f"another process runs the node in {home}; stop it first, or choose another --home")
-    try:
-        yield
-    finally:
-        os.close(held)
+    """Hold the home for this process, and keep it private. Raises UnableError if another process holds it; the kernel
+    lets go however we end."""
+    with private(home):
+        for _ in range(5):
+            if (held := lock_file(home / LOCK)) is not None:
+                break
+            time.sleep(0.1)  # it may be `is_held`, which looks for a moment only
+        else:
+            raise UnableError(f"another process runs the node in {home}; stop it first, or choose another --home")
+        try:
+            yield
+        finally:
+            os.close(held)
 
 
 def is_held(home: Path) -> bool:
