@@ -1,6 +1,7 @@
 """The node's loop as real processes on a real chain: late, alone, killed, and without a chain for a while."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -215,11 +216,15 @@ def test_an_rpc_that_answers_with_errors_for_a_while_is_waited_for(net: Swarm) -
         rpc.fault = lambda method, params: busy
         wait_until("it waits", lambda: node.status().get("phase") == "waiting for the chain", seconds=60)
         assert "has no answer now" in node.status()["trouble"]
+        time.sleep(3)
         rpc.fault = lambda method, params: None
         net.serve_until("round 1 is played", lambda: node.done(1))
         net.play_to(3)
         assert all(net.reader.batch_of(node.address, r) is not None for r in (1, 2))
         assert node.status()["trouble"] == ""
+    log = (node.home / "node.log").read_text()
+    assert log.count("has no answer now") == 1, "what lasts is one line"
+    assert re.search(r"that is over, after \d+ s and \d+ times", log)
 
 
 def _transactions(net: Swarm, node: DevnetNode) -> int:

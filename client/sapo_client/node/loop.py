@@ -19,6 +19,7 @@ from sapo_client.duties.duties import Duties
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.learner import Learner
 from sapo_client.node.reporting import Stages, report_of
+from sapo_client.node.trouble import Trouble
 from sapo_client.state.report import SayOnce, StatusFile, read_rounds
 from sapo_client.training.sapo import Group
 from sapo_client.transactions.outbox import Outbox
@@ -80,6 +81,7 @@ class Node:
         self._done = -1  # the last round that was played to its end
         self._reported = -1  # the last round that was reported
         self._waited = 0.0  # seconds between rounds
+        self._away = Trouble(log)  # of a chain that does not answer
         self._bytes = (0, 0)  # up and down, when last counted
 
     # -- the loop --
@@ -100,6 +102,7 @@ class Node:
                     self._status.update(done_round=round_, phase="waiting for the next round")
                 else:
                     self._wait_between_rounds(round_)
+                self._away.over()
             except RoundOver as over:
                 log.warning("round %d was not finished: %s", round_, over)
             except BeaconChanged:
@@ -115,7 +118,7 @@ class Node:
                 self._stop.wait(self._parts.poll_seconds)
             except ChainUnavailable as error:
                 self._status.update(phase="waiting for the chain", trouble=str(error))
-                log.warning("%s", error)
+                self._away.seen(str(error))
                 if time.monotonic() - chain_seen > CHAIN_PATIENCE:
                     raise
                 self._stop.wait(self._parts.poll_seconds)
