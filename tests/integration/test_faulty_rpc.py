@@ -11,8 +11,9 @@ from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.questions import cost_of
 from sapo_devnet.testkit.faulty_rpc import FaultyRpc, faulty_rpc
 from sapo_devnet.testkit.networks import BOND, Network
+from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainError, ChainUnavailable
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable, Refused
 from sapo_verifier.chain.reader import ChainReader
 
 TROUBLES: dict[str, dict[str, Any]] = {
@@ -139,3 +140,64 @@ def test_old_state_that_is_gone_holds_nothing_up(network: Network, proxy: Faulty
     outbox.pump()
     assert outbox.state("endpoint").status == "sent"
     assert "no receipt yet" in outbox.state("endpoint").reason
+
+
+def errors(calls: list[Any], first: int = 0, code: int = -32600) -> list[dict[str, Any]]:
+    """Answers of a capping provider: zeros up to `first`, and then errors."""
+    error = {"code": code, "message": "batch or response too large"}
+    zero, rest = calls[:first], calls[first:]
+    return [{"jsonrpc": "2.0", "id": call["id"], "result": "0x0"} for call in zero] + [
+        {"jsonrpc": "2.0", "id": call["id"], "error": error} for call in rest
+    ]
+
+
+CAPS: dict[str, Any] = {
+    "400": lambda calls: (400, {"error": "too many"}),
+    "413": lambda calls: (413, ""),
+    "429": lambda calls: (429, ""),
+    "500": lambda calls: (500, ""),
+    "an error instead of a list": lambda calls: (200, errors(calls)[0]),
+    "a list with one error": lambda calls: (200, errors(calls)[:1]),
+    "an error for each call": lambda calls: (200, errors(calls)),
+    "a limit for each call": lambda calls: (200, errors(calls, code=-32005)),
+    "errors for the last calls": lambda calls: (200, errors(calls, 5)),
+}
+
+
+@pytest.mark.parametrize("most", [1, 3, 8])
+@pytest.mark.parametrize("cap", CAPS.values(), ids=CAPS)
+def test_a_provider_that_caps_batches_is_asked_in_smaller_ones(proxy: FaultyRpc, cap: Any, most: int) -> None:
+    """And it is remembered: the next batch begins with what was taken."""
+    proxy.cap = lambda calls: cap(calls) if len(calls) > most else None
+    w3 = rpc.connect(proxy.url)
+    node = "0x" + "22" * 20
+    reads = [("eth_getBalance", [node, "latest"])] * 40
+    assert rpc.batch(w3, reads) == ["0x0"] * 40
+    first, proxy.requests = proxy.requests, 0
+    assert rpc.batch(w3, reads) == ["0x0"] * 40
+    assert proxy.requests <= min(first, 40 / max(1, most // 2) + 40 // 12)
+    rpc.close(w3)
+
+
+def test_one_call_that_is_refused_says_nothing_about_batches(proxy: FaultyRpc) -> None:
+    proxy.fault = lambda method, params: {"code": -32000, "message": "no"} if params[0] == "0x" + "33" * 20 else None
+    w3 = rpc.connect(proxy.url)
+    reads = [("eth_getBalance", ["0x" + digit * 20, "latest"]) for digit in ("22", "33", "44")]
+    with pytest.raises(Refused, match=r"refused eth_getBalance: .* no "):
+        rpc.batch(w3, reads)
+    proxy.fault, proxy.requests = well, 0
+    assert len(rpc.batch(w3, reads)) == 3
+    assert proxy.requests == 1
+    rpc.close(w3)
+
+
+def test_a_provider_that_is_down_is_not_taken_for_one_that_caps(proxy: FaultyRpc) -> None:
+    w3 = rpc.connect(proxy.url)
+    reads = [("eth_getBalance", ["0x" + "22" * 20, "latest"])] * 40
+    proxy.cap, proxy.fault, proxy.status = (lambda calls: (500, "")), (lambda method, params: {"code": 1}), 500
+    with pytest.raises(ChainUnavailable, match="HTTP 500"), rpc.transport(proxy.url):
+        rpc.batch(w3, reads)
+    proxy.cap, proxy.fault, proxy.requests = (lambda calls: None), well, 0
+    assert len(rpc.batch(w3, reads)) == 40
+    assert proxy.requests == 1
+    rpc.close(w3)

@@ -14,16 +14,23 @@ Fault = Callable[[str, Any], dict[str, Any] | None]  # method and params → the
 
 @dataclass
 class FaultyRpc:
-    """`fault` is asked about every call, those of a batch one by one, and may be set anew at any time."""
+    """`fault` is asked about every call, those of a batch one by one, and `cap` about every batch; both may be set anew
+    at any time.
+    """
 
     target: str
     fault: Fault
     status: int = 200  # HTTP's, of answers that hold an error of `fault`
     url: str = ""
+    cap: Callable[[list[Any]], tuple[int, Any] | None] = lambda calls: None  # its calls → HTTP status and answer
+    requests: int = 0
 
     def answer(self, body: bytes) -> tuple[int, bytes]:
         """HTTP status and body."""
+        self.requests += 1
         request = json.loads(body)
+        if isinstance(request, list) and (capped := self.cap(request)):
+            return capped[0], json.dumps(capped[1]).encode()
         calls = request if isinstance(request, list) else [request]
         faults = {call["id"]: error for call in calls if (error := self.fault(call["method"], call["params"]))}
         if not faults:

@@ -31,6 +31,7 @@ PAUSE_SECONDS = 0.1  # before the second try, and twice as long before each furt
 MAX_ANSWER_BYTES = 8 << 20  # parsed JSON takes about thirty times as much; logs are asked for in chunks
 _HEADERS = {"Content-Type": "application/json"}
 BATCH = 50  # calls in one HTTP request; several public providers refuse more than 100
+CAPPING = (400, 413, 429, 500)  # HTTP statuses that a batch is answered with where it is too large
 
 # Only what reads: a send that is repeated blindly can be a second transaction.
 READS = (
@@ -63,6 +64,7 @@ class QuietProvider(JSONBaseProvider):
     def __init__(self, url: str, timeout: float, tries: int) -> None:
         super().__init__()
         self.tries = tries
+        self.most_calls = BATCH  # in one HTTP request, as far as is known
         self._url = url
         self._timeout = timeout
         self._client = net.Client()
@@ -74,17 +76,16 @@ class QuietProvider(JSONBaseProvider):
         id_ = self._next_id()
         body = self._post(self.encode_rpc_request(method, params), self.tries if method in READS else 1)
         answer = answers.one(answers.parse(body), method, id_)
-        _raise_if_passing([method], [answer])
+        # Of logs such an error mostly means that too many were asked for, which events.py sees to.
+        if method in READS and method != "eth_getLogs" and "error" in answer and is_passing(answer["error"]):
+            raise NotNow(explain_rpc_error(answer["error"]))
         return cast(RPCResponse, answer)
 
     def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
         """Several reads at once."""
         first_id = self._next_id()
         body = self._post(self.encode_batch_rpc_request(requests), self.tries)
-        methods = [method for method, _ in requests]
-        found = answers.many(answers.parse(body), methods, first_id)
-        if isinstance(found, list):
-            _raise_if_passing(methods, found)
+        found = answers.many(answers.parse(body), [method for method, _ in requests], first_id)
         return cast("list[RPCResponse] | RPCResponse", found)
 
     def _post(self, data: bytes, tries: int) -> bytes:
@@ -105,14 +106,6 @@ class QuietProvider(JSONBaseProvider):
     def _next_id(self) -> int:
         """The id that web3's encoder gives to the next request; it counts them itself."""
         return next(self.request_counter) + 1
-
-
-def _raise_if_passing(methods: Sequence[str], found: Sequence[dict[str, Any]]) -> None:
-    """Raises NotNow where a read was answered with a trouble of the provider's. Of logs such an answer mostly means
-    that too many were asked for, which events.py sees to."""
-    for method, answer in zip(methods, found, strict=True):
-        if method in READS and method != "eth_getLogs" and "error" in answer and is_passing(answer["error"]):
-            raise NotNow(explain_rpc_error(answer["error"]))
 
 
 class NotNow(net.NetError):
@@ -191,19 +184,54 @@ def _no_rpc(where: str, error: Exception) -> str:
 def batch(w3: Web3, requests_: Sequence[tuple[str, Any]]) -> list[Any]:
     """The results of several reads in few HTTP requests, in order.
 
-    Raises Refused where the RPC refuses one of them, and net's errors as single reads do.
+    Providers cap batches, and say so in many ways: with an HTTP status, one error instead of a list, an error for each
+    call or for the last ones. So what a batch could not have is asked for in halves, and at last alone; how many calls
+    are taken at a time is remembered, until one alone is refused as well. Raises Refused where the RPC refuses one of
+    them, and net's errors as single reads do.
     """
     provider = w3.provider
-    assert isinstance(provider, JSONBaseProvider)
+    assert isinstance(provider, QuietProvider)
     results: list[Any] = []
-    for start in range(0, len(requests_), BATCH):
-        part = [(RPCEndpoint(method), params) for method, params in requests_[start : start + BATCH]]
-        found = provider.make_batch_request(part)
-        if not isinstance(found, list):
-            # Some providers do not take batches; then one by one, which is slower but says the same.
-            found = [provider.make_request(method, params) for method, params in part]
-        results += [_result(method, answer) for (method, _), answer in zip(part, found, strict=True)]
+    while len(results) < len(requests_):
+        part = requests_[len(results) : len(results) + provider.most_calls]
+        if len(part) == 1:
+            results.append(_alone(provider, *part[0]))
+        elif (found := _together(provider, part)) is not None:
+            results += found
+        else:
+            provider.most_calls = len(part) // 2
     return results
+
+
+def _together(provider: QuietProvider, part: Sequence[tuple[str, Any]]) -> list[Any] | None:
+    """None if these are too many for the provider, or seem to be."""
+    try:
+        found = provider.make_batch_request([(RPCEndpoint(method), params) for method, params in part])
+    except _BadStatus as error:
+        if error.status in CAPPING:
+            return None
+        raise
+    except (net.TooLarge, BadResponseFormat):
+        return None
+    if not isinstance(found, list):
+        return None
+    had = sum("result" in answer for answer in found)
+    if 2 * had < len(found):
+        return None
+    results = [
+        _alone(provider, *asked) if "error" in answer else answer["result"]
+        for asked, answer in zip(part, found, strict=True)
+    ]
+    provider.most_calls = had if had < len(found) else provider.most_calls
+    return results
+
+
+def _alone(provider: QuietProvider, method: str, params: Any) -> Any:
+    try:
+        return _result(method, provider.make_request(RPCEndpoint(method), params))
+    except (net.NetError, BadResponseFormat, Refused):
+        provider.most_calls = BATCH  # it was not their number
+        raise
 
 
 def single(w3: Web3, method: str, params: Any) -> Any:
