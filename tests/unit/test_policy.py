@@ -1,10 +1,13 @@
 """Policies: what is published, what is taken from others, and text to ids and back."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from sapo_client.generation.torch_engine import TorchEngine
@@ -15,7 +18,7 @@ from sapo_devnet.testkit.tiny_policy import MAX_NEW_TOKENS, TAMPERINGS, tampered
 from sapo_verifier.bases import Tokenizer as BaseTokenizer
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import SapoError
-from sapo_verifier.model.base import BaseLoadError
+from sapo_verifier.model.base import BaseLoadError, load_base
 from sapo_verifier.model.forward import check_head
 from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.model.weights import WeightsError
@@ -94,6 +97,39 @@ def test_a_saved_policy_loads_as_a_plain_model(policy: Policy, tmp_path: Path) -
     save_policy(policy, tmp_path / "saved")
     again = Policy.load(tmp_path / "saved", policy.base)
     assert again.weight_bytes() == policy.weight_bytes()
+
+
+def lacking(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor for name, tensor in tensors.items() if name != "model.layers.1.mlp.up_proj.weight"}
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "a tensor is missing": (lacking, r"lack model\.layers\.1\.mlp\.up_proj\.weight\. Do config"),
+    "a tensor too many": (lambda t: t | {"more.weight": torch.zeros(2)}, r"does not have: more\.weight\. Do config"),
+    "a tensor of another shape": (lambda t: t | {"model.norm.weight": torch.zeros(2)}, "does not load as a model"),
+    "prefixed names": (
+        lambda t: {f"transformer.{name}": tensor for name, tensor in t.items()},
+        r"lack lm_head\.weight, model\.embed_tokens\.weight, .* and \d+ more",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_a_base_that_is_not_whole_is_refused_by_name(tmp_path: Path, change: str) -> None:
+    """And not filled up with random numbers, which differ from process to process."""
+    make, words = BROKEN[change]
+    file = tiny_folder(tmp_path) / "model.safetensors"
+    save_file(make(load_file(file)), file, metadata={"format": "pt"})
+    with pytest.raises(BaseLoadError, match=words):
+        load_base(tmp_path, tiny_rule())
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_config_with_another_number_of_layers_is_refused(tmp_path: Path, layers: int) -> None:
+    file = tiny_folder(tmp_path) / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"num_hidden_layers": layers}))
+    with pytest.raises(BaseLoadError, match="is not one whole model"):
+        load_base(tmp_path, tiny_rule())
 
 
 def test_a_folder_without_a_model_is_refused_in_words(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A base as a model in float32: local files only, safetensors only, no remote code."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,18 @@ def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
     torch.backends.cuda.matmul.allow_tf32 = False  # intervals are made in float32 proper
     torch.backends.cudnn.allow_tf32 = False
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            dtype=torch.float32,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise BaseLoadError(f"{folder} does not load as a model: {error}; give the folder of a base") from error
+    model, info = loaded
+    _check_whole(folder, info["missing_keys"], info["unexpected_keys"])
     try:
         model.to(device).eval()
     except (RuntimeError, AssertionError) as error:  # how torch says that there is no such device, or no room on it
@@ -38,3 +46,14 @@ def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
         raise BaseLoadError(f"the model in {folder} knows {vocab} tokens, the spec's base {base.id} has {base.vocab}")
     check_head(model)
     return model
+
+
+def _check_whole(folder: Path, missing: Collection[str], extra: Collection[str]) -> None:
+    """What the files lack transformers fills with random numbers: another model in every process, under one digest."""
+    for words, names in (("lack", missing), ("hold what the model of config.json does not have:", extra)):
+        if names:
+            first = ", ".join(sorted(names)[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            raise BaseLoadError(
+                f"{folder} is not one whole model: its safetensors files {words} {first}. Do config.json and the files "
+                "belong together?"
+            )
