@@ -181,11 +181,16 @@ def test_status_of_debts_and_a_short_bond(network: Network, home: Path, capsys: 
 def test_status_reads_an_outbox_that_is_in_use(network: Network, tmp_path: Path) -> None:
     voter = Voter(network, 3, tmp_path)
     voter.outbox.put("one", Call("rounds", "poke"))
-    assert standing.transactions(tmp_path / "3" / "outbox.sqlite") == {"intent": 1}
+    file = tmp_path / "3" / "outbox.sqlite"
+    assert (standing.transactions(file), standing.held_up(file)) == ({"intent": 1}, {})
+    network.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(600 * 10**9))
+    network.chain.mine()
+    voter.outbox.pump()
+    assert "above the cap of 500 gwei ([chain] fee_cap_gwei)" in standing.held_up(file)["one"]
     voter.close()
     assert standing.transactions(tmp_path / "nothing") == {}
     (tmp_path / "broken").write_bytes(b"no database" * 100)
-    assert standing.transactions(tmp_path / "broken") == {}
+    assert standing.transactions(tmp_path / "broken") == standing.held_up(tmp_path / "broken") == {}
 
 
 def test_a_round_and_its_pay(network: Network, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

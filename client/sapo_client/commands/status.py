@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
 
 def show(home: Path, *, as_json: bool) -> int:
     """Print the status; exit status 0 if the node is healthy, 1 with the reasons if not."""
-    from sapo_client.duties.standing import transactions
+    from sapo_client.duties.standing import held_up, transactions
     from sapo_client.state.home import OUTBOX, is_held
     from sapo_client.state.report import read_rounds, read_status
     from sapo_client.state.settings import Settings
@@ -59,6 +59,7 @@ def show(home: Path, *, as_json: bool) -> int:
             "skipped": last["skipped"],
         }
     facts["transactions"] = transactions(home / OUTBOX)
+    facts["held_up"] = held_up(home / OUTBOX)
     reasons = _own_reasons(facts) + _chain_facts(settings, facts)
     facts["healthy"] = not reasons
     facts["reasons"] = reasons

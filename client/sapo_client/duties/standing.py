@@ -20,14 +20,24 @@ ROUNDS_BEHIND = 2
 
 def transactions(path: Path) -> dict[str, int]:
     """How many transactions of an outbox are in which state; {} where there is no outbox, or none that can be read."""
+    rows = _read(path, "SELECT status, count(*) FROM entry WHERE call IS NOT NULL GROUP BY status")
+    return {str(status): int(count) for status, count in sorted(rows)}
+
+
+def held_up(path: Path) -> dict[str, str]:
+    """What every transaction that is not mined yet waits for, by its key, in words; without those that just wait."""
+    rows = _read(path, "SELECT key, reason FROM entry WHERE status IN ('intent', 'sent') AND reason != '' ORDER BY id")
+    return {str(key): str(reason) for key, reason in rows}
+
+
+def _read(path: Path, question: str) -> list[Any]:
     if not path.exists():
-        return {}
+        return []
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=2.0)) as db:
-            rows = db.execute("SELECT status, count(*) FROM entry WHERE call IS NOT NULL GROUP BY status").fetchall()
+            return db.execute(question).fetchall()
     except sqlite3.Error:  # `sapo run` says what is wrong with it, and what to do
-        return {}
-    return {str(status): int(count) for status, count in sorted(rows)}
+        return []
 
 
 def chain_facts(reader: ChainReader, facts: dict[str, Any], node: str) -> list[str]:
