@@ -144,7 +144,9 @@ class Troubles:
             state, call = self.outbox.state(key), self.outbox.call_of(key)
             assert call is not None
             assert done[call.encode()] == (state.status == "mined"), (key, state)
-            if state.status != "mined":
+            if state.status == "failed":  # a reorganization, and then somebody else's nonce, put it before `register`
+                assert "is not registered" in state.reason
+            elif state.status != "mined":
                 assert (state.status, deadline is not None and deadline < round_) == ("expired", True), (key, state)
                 assert "ended before it could be sent" in state.reason or "too late" in state.reason
 
