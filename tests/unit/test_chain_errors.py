@@ -16,6 +16,7 @@ from sapo_verifier.chain.errors import RpcUrlError, coins, custom_errors, explai
 from sapo_verifier.chain.rpc import connect
 from sapo_verifier.chain.sentences import NODE_STATES, REVERTS
 from sapo_verifier.errors import USAGE, SapoError
+from sapo_verifier.schedule import NO_BATCH
 
 NODE = "0x" + "ab" * 20
 
@@ -190,3 +191,9 @@ def test_an_error_of_null_beside_a_result_is_none() -> None:
     for wrong in ({"id": 3, "error": None}, {"id": 3, "result": "0x5", "error": {"message": "no"}}):
         with pytest.raises(BadResponseFormat):
             one(wrong, "eth_blockNumber", 3)
+
+
+def test_what_is_about_no_batch_names_no_number() -> None:
+    words = explain(revert("NothingToSettle", "0x" + "11" * 20, 5, NO_BATCH))
+    assert "(batch none)" in words
+    assert "(batch 7)" in explain(revert("NothingToSettle", "0x" + "11" * 20, 5, 7))

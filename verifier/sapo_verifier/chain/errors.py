@@ -13,6 +13,7 @@ from sapo_verifier import net
 from sapo_verifier.chain.contracts import abi, abi_names, decode_values, signature_hash
 from sapo_verifier.chain.sentences import AMOUNTS, NODE_STATES, PASSING, PASSING_CODES, REVERTS, RPC_ERRORS
 from sapo_verifier.errors import UNABLE, USAGE, SapoError
+from sapo_verifier.schedule import NO_BATCH
 
 # web3 brings py_ecc, which raises the limit to 100,000 when imported: then deeply nested JSON from anybody overflows
 # the C stack and ends the process, instead of raising RecursionError. This is Python's default.
@@ -173,6 +174,8 @@ def _word(entry: dict[str, Any], value: Any) -> str:
         return f"0x{value[:4].hex()}…" if any(value) else "zero"
     if entry["name"] == "state" and entry["type"] == "uint8":
         return NODE_STATES[value] if value < len(NODE_STATES) else f"in an unknown state {value}"
+    if entry["name"] == "index" and value == NO_BATCH:
+        return "none"
     if entry["name"] in AMOUNTS and isinstance(value, int):
         return coins(value)
     return str(value)
