@@ -86,6 +86,25 @@ def test_why_something_was_never_sent_is_said_when_it_is_given_up(network: Netwo
     assert "above the cap of 100 gwei ([chain] fee_cap_gwei)" in state.reason
 
 
+def test_what_is_too_late_is_cancelled_and_not_made_dearer(
+    network: Network, open_outbox: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the chain's nodes take nothing, what is signed next is empty, and never the same call again."""
+    outbox = open_outbox(fee_cap=CAP, stuck_blocks=0)
+    register(network, outbox)
+    outbox.put("endpoint", ENDPOINT, deadline_round=0)
+    outbox.pump()
+    network.chain.rpc("anvil_dropAllTransactions")
+    network.mine_to_round(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox._wire, "send", lambda attempt: "no")
+        outbox.pump()
+    entry = outbox._store.in_flight()[0]
+    assert [attempt.empty for attempt in outbox._store.attempts([entry])[entry.id]] == [False, True]
+    calm(network, outbox, 4)
+    assert outbox.state("endpoint").status == "expired"
+
+
 # -- whatever happens --
 
 KINDS = ("put", "put", "dear", "dear", "mine", "spike", "drop", "outside", "reorganization", "restart", "round")

@@ -11,12 +11,12 @@ from sapo_verifier.version import __version__
 if TYPE_CHECKING:
     from sapo_verifier.audit import CheckResult
     from sapo_verifier.chain.deployment import Deployment
-    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.chain.reader import ChainReader, open_chain
     from sapo_verifier.checks import Verdict
     from sapo_verifier.errors import SapoError, UnableError, UsageError
     from sapo_verifier.facts import BatchInfo
     from sapo_verifier.spec import Spec
-    from sapo_verifier.verify import Verified, Verifier, open_chain, open_verifier, verify_batch
+    from sapo_verifier.verify import Verified, Verifier, open_verifier, verify_batch
 
 __all__ = [
     "BatchInfo",
@@ -44,12 +44,12 @@ if not TYPE_CHECKING:  # or type checkers would believe that every name is here
         {
             "sapo_verifier.audit": ("CheckResult",),
             "sapo_verifier.chain.deployment": ("Deployment",),
-            "sapo_verifier.chain.reader": ("ChainReader",),
+            "sapo_verifier.chain.reader": ("ChainReader", "open_chain"),
             "sapo_verifier.checks": ("Verdict",),
             "sapo_verifier.errors": ("SapoError", "UnableError", "UsageError"),
             "sapo_verifier.facts": ("BatchInfo",),
             "sapo_verifier.spec": ("Spec",),
-            "sapo_verifier.verify": ("Verified", "Verifier", "open_chain", "open_verifier", "verify_batch"),
+            "sapo_verifier.verify": ("Verified", "Verifier", "open_verifier", "verify_batch"),
         },
         "pip install sapo-network",
     )

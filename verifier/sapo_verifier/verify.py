@@ -8,15 +8,13 @@ from pathlib import Path
 from sapo_verifier.audit import Audit, CheckResult, PolicyModel, fetch_batch
 from sapo_verifier.bases import Bases
 from sapo_verifier.chain.deployment import Deployment
-from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.chain.reader import RPC, ChainReader, open_chain
 from sapo_verifier.checks import Verdict, check_batch, verdict
 from sapo_verifier.errors import UnableError
 from sapo_verifier.facts import BatchFacts, BatchInfo
 from sapo_verifier.ipfs import GatewayReader, parse_endpoint
 from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker
-
-RPC = "http://127.0.0.1:8545"
 
 
 @dataclass(frozen=True)
@@ -63,17 +61,6 @@ class Verifier:
     def verify(self, batch: BatchInfo) -> Verified:
         """Fetch and check it. Raises SapoError where the chain does not answer; what a peer does is in the results."""
         return Verified(batch, check_batch(self.audit(batch)))
-
-
-@contextmanager
-def open_chain(deployment: Deployment, rpc: str = RPC) -> Iterator[ChainReader]:
-    """The chain behind an RPC URL. Raises ChainMismatch where it is not the deployment's, ChainUnavailable."""
-    reader = ChainReader(rpc, deployment)
-    try:
-        reader.check()
-        yield reader
-    finally:
-        reader.close()
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """From a checked batch, our own or another node's, to groups that a policy can be trained on."""
 
+from sapo_client.generation.records import sample_of
 from sapo_client.policy.policy import Policy
 from sapo_client.policy.tokenization import prompt_ids
 from sapo_client.training.sapo import Group, Sample
 from sapo_verifier.audit import Audit
-from sapo_verifier.intervals import log_probability
 
 
 def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Group]:
@@ -26,8 +26,7 @@ def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Gro
         for k, records in enumerate(audit.completions[slot]):
             reward = float((facts.claim >> (slot * size + k)) & 1)  # the reward check found the bit to be true
             if same:
-                logprobs = [log_probability(record.lo, record.last) for record in records]
-                samples.append(Sample(prompt, [record.token for record in records], logprobs, reward))
+                samples.append(sample_of(prompt, records, reward))
                 continue
             ids = policy.encoder.external(audit.groups[slot].completions[k])
             if ids is not None:

@@ -17,14 +17,13 @@ from sapo_client.bench.meter import Meter, Taken
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.factory import make_engine
 from sapo_client.generation.groups import NOBODY
-from sapo_client.generation.records import RecordStats, make_records
+from sapo_client.generation.records import RecordStats, make_records, sample_of
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
 from sapo_client.state.settings import GenerationSettings
-from sapo_client.training.sapo import Group, Sample, StepStats, TrainConfig, make_optimizer, train_step
+from sapo_client.training.sapo import Group, StepStats, TrainConfig, make_optimizer, train_step
 from sapo_verifier import protocol
 from sapo_verifier.facts import BatchFacts
-from sapo_verifier.intervals import log_probability
 from sapo_verifier.objects import Record
 from sapo_verifier.spec import Spec
 
@@ -151,11 +150,8 @@ class Bench:
     def _groups(self, records: Sequence[Sequence[Record]]) -> list[Group]:
         size, groups = self.spec.group_size, []
         for slot, prompt in enumerate(self.prompts):
-            samples = []
-            for k, completion in enumerate(records[slot * size : (slot + 1) * size]):
-                ids = [record.token for record in completion]
-                logprobs = [log_probability(record.lo, record.last) for record in completion]
-                samples.append(Sample(prompt, ids, logprobs, float(k % 2)))
+            mine = records[slot * size : (slot + 1) * size]
+            samples = [sample_of(list(prompt), completion, float(k % 2)) for k, completion in enumerate(mine)]
             groups.append(Group(samples, 0, None, slot, NOBODY, external=False))
         return groups
 

@@ -36,7 +36,7 @@ def _claimed(home: Path, password_file: Path | None, since: int | None) -> dict[
     from sapo_client.transactions.outbox import Outbox
     from sapo_verifier import keystore
     from sapo_verifier.chain.deployment import Deployment
-    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.chain.reader import open_chain
 
     settings = Settings.load(home)
     if layout.is_held(home):
@@ -46,16 +46,12 @@ def _claimed(home: Path, password_file: Path | None, since: int | None) -> dict[
         )
     with layout.only_one(home):
         account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
-        reader = ChainReader(settings.chain.rpc, Deployment.load(settings.chain.deployment))
-        try:
-            reader.check()
+        with open_chain(Deployment.load(settings.chain.deployment), settings.chain.rpc) as reader:
             outbox = Outbox.at_home(home, settings.chain, reader, account)
             try:
                 return claim_all(reader, outbox, settings.chain.owner or account.address.lower(), since)
             finally:
                 outbox.close()
-        finally:
-            reader.close()
 
 
 def _print(document: dict[str, Any]) -> None:

@@ -79,7 +79,7 @@ def run_deploy(options: argparse.Namespace) -> int:
     from sapo_verifier.chain import rpc
     from sapo_verifier.chain.deploying import deploy
     from sapo_verifier.chain.errors import coins
-    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.chain.reader import open_chain
     from sapo_verifier.networks import read_spec
 
     if options.out.exists() and not options.replace:
@@ -94,7 +94,8 @@ def run_deploy(options: argparse.Namespace) -> int:
         deployment = deploy(w3, account, spec, artifacts=options.artifacts, first_block=options.first_block)
     rpc.close(w3)
     deployment.save(options.out)
-    ChainReader(options.rpc, deployment).check()
+    with open_chain(deployment, options.rpc):
+        pass  # it is the chain that the file describes
 
     print(f"chain {deployment.chain_id}, block {deployment.block}; round 0 begins at block {deployment.first_block}")
     for name, address in deployment.contracts.model_dump().items():

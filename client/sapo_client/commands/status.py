@@ -87,16 +87,14 @@ def _chain_facts(settings: "Settings", facts: dict[str, Any]) -> list[str]:
     from sapo_client.duties.standing import chain_facts
     from sapo_verifier.chain.deployment import Deployment
     from sapo_verifier.chain.errors import ChainError
-    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.chain.reader import open_chain
 
-    reader = ChainReader(settings.chain.rpc, Deployment.load(settings.chain.deployment))
+    deployment = Deployment.load(settings.chain.deployment)
     try:
-        reader.check()
-        if facts["node"] is None:
-            facts["chain_round"] = reader.current_round()
-            return ["the node has not got as far as to know its address; see its log"]
-        return chain_facts(reader, facts, facts["node"])
+        with open_chain(deployment, settings.chain.rpc) as reader:
+            if facts["node"] is None:
+                facts["chain_round"] = reader.current_round()
+                return ["the node has not got as far as to know its address; see its log"]
+            return chain_facts(reader, facts, facts["node"])
     except ChainError as error:
         return [str(error)]
-    finally:
-        reader.close()

@@ -8,13 +8,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from sapo_client.generation.engine import Engine
-from sapo_client.generation.records import make_records
+from sapo_client.generation.records import make_records, sample_of
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
 from sapo_client.training.sapo import Group, Sample
 from sapo_verifier import protocol
 from sapo_verifier.errors import SapoError
-from sapo_verifier.intervals import log_probability
 from sapo_verifier.objects import Record
 
 NOBODY = "0x" + "00" * 20  # the node of groups that no node published
@@ -121,10 +120,8 @@ def _prompt_ids(policy: Policy, prompts: Sequence[str | Sequence[int]], max_new_
 def _sample(
     policy: Policy, prompt: list[int], records: Sequence[Record], slot: int, reward: Callable[[int, str], float]
 ) -> Sample:
-    ids = [record.token for record in records]
-    text = policy.text(ids)
-    logprobs = [log_probability(record.lo, record.last) for record in records]
-    return Sample(prompt, ids, logprobs, _finite(reward(slot, text), slot, text))
+    text = policy.text([record.token for record in records])
+    return sample_of(prompt, records, _finite(reward(slot, text), slot, text))
 
 
 def _finite(value: float, slot: int, text: str) -> float:

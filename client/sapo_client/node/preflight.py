@@ -61,7 +61,7 @@ def ready(
         from sapo_verifier import keystore
         from sapo_verifier.bases import Bases, base_in
         from sapo_verifier.chain.deployment import Deployment
-        from sapo_verifier.chain.reader import ChainReader, NodeState
+        from sapo_verifier.chain.reader import NodeState, open_chain
 
         endpoint = layout.public_endpoint(settings.ipfs, f"{home / 'node.toml'}: [ipfs] endpoint")
         deployment = Deployment.load(settings.chain.deployment)
@@ -69,9 +69,7 @@ def ready(
         account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
         operator = account.address.lower()
         node = settings.chain.owner or operator
-        reader = ChainReader(settings.chain.rpc, deployment)
-        try:
-            reader.check()
+        with open_chain(deployment, settings.chain.rpc) as reader:
             info = reader.node_of(node)
             if info.state in (NodeState.NONE, NodeState.WITHDRAWN):
                 refuse_unregistered(info, operator, int(deployment.spec.chain.bond, 16), register=register)
@@ -80,5 +78,3 @@ def ready(
             bases = Bases([settings.policy.folder, *settings.audit.bases])
             bases.folder(base)
             yield Ready(home, settings, account, operator, node, endpoint, reader, base, bases, register)
-        finally:
-            reader.close()

@@ -17,7 +17,7 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_client.state import home as layout
 from sapo_client.state.settings import ChainSettings
-from sapo_client.transactions.questions import beacon_now, succeeded, taker_of_nonce, why_failed
+from sapo_client.transactions.questions import of_other_histories, past_deadline, succeeded, taker_of_nonce, why_failed
 from sapo_client.transactions.store import Attempt, Entry, OutboxError, OutboxStore
 from sapo_client.transactions.wire import Wire
 from sapo_verifier.chain import rpc
@@ -183,8 +183,8 @@ class Outbox:
         self._look_receipts_up(head)
         self._fill_gaps(head, used)
         in_flight, intents = self._store.in_flight(), self._store.intents()
-        late = self._late([*in_flight, *intents])
-        unsure = self._of_other_histories([*in_flight, *intents], late)
+        late = past_deadline(self.reader, [*in_flight, *intents])
+        unsure = of_other_histories(self.reader, [*in_flight, *intents], late)
         accepted = True
         for entry in in_flight:
             if entry.id not in unsure:
@@ -195,28 +195,6 @@ class Outbox:
             elif accepted and entry.id not in unsure:
                 # In order: a later call often needs an earlier one (register, then commit).
                 accepted = self._start(entry, head, used)
-
-    def _late(self, entries: Sequence[Entry]) -> dict[int, str]:
-        """The ids of those whose deadline passed, and that in words."""
-        dated = [(entry, entry.deadline) for entry in entries if entry.deadline is not None]
-        if not dated:
-            return {}
-        round_ = self.reader.current_round()
-        return {
-            entry.id: f"round {end} ended before it could be sent" + (f" ({entry.reason})" if entry.reason else "")
-            for entry, end in dated
-            if round_ > end
-        }
-
-    def _of_other_histories(self, entries: Sequence[Entry], late: dict[int, str]) -> set[int]:
-        """Adds those to `late` whose round has another beacon now. Returns the ids of those of which that is not known
-        yet: they are left alone."""
-        guarded = [(e, e.beacon_round) for e in entries if e.beacon_round is not None and e.id not in late]
-        beacons = {round_: beacon_now(self.reader, round_) for _, round_ in guarded}
-        for entry, round_ in guarded:
-            if beacons[round_] not in (None, entry.beacon):
-                late[entry.id] = f"a reorganization gave round {round_} another beacon before it was mined"
-        return {entry.id for entry, round_ in guarded if beacons[round_] is None}
 
     def _look_receipts_up(self, head: int) -> None:
         entries = self._store.unconfirmed()
@@ -263,8 +241,9 @@ class Outbox:
         if newest.nonce < used:
             return self._nonce_is_used(entry, attempts, head)
         known = self._wire.by_hash("eth_getTransactionByHash", attempts)
-        trouble = ""
-        if too_late and not newest.empty and not (trouble := self._replace(entry, attempts, head, empty=True)):
+        cancel = too_late and not newest.empty
+        trouble = self._replace(entry, attempts, head, empty=True) if cancel else ""
+        if cancel and not trouble:
             return True
         # What the pools lost is sent again whatever else is wrong with it: no later nonce is mined before this one.
         if not known:
@@ -275,9 +254,10 @@ class Outbox:
             trouble = trouble or refusal
         # Either it waits for too long, or nodes refuse it, mostly because the fee is too low by now.
         first = all(other.nonce is None or other.nonce >= newest.nonce for other in self._store.in_flight())
-        stuck = first and head - newest.block >= self.stuck_blocks
-        if stuck and not (trouble := self._replace(entry, attempts, head, empty=newest.empty)):
-            return True
+        if first and not cancel and head - newest.block >= self.stuck_blocks:
+            trouble = self._replace(entry, attempts, head, empty=newest.empty)
+            if not trouble:
+                return True
         if trouble:
             self._wait(entry, trouble)
         return bool(known) and not trouble

@@ -1,12 +1,13 @@
-"""The outbox's questions to the chain: why a transaction failed, who used a nonce, what a call would cost, and whether
-a round is still the same."""
+"""The outbox's questions to the chain: why something failed, who took a nonce, what a call costs, what is too late."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from eth_utils.address import to_checksum_address
 from web3 import Web3
 from web3.exceptions import ContractLogicError, Web3RPCError
 
+from sapo_client.transactions.store import Entry
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
@@ -76,3 +77,27 @@ def beacon_now(reader: ChainReader, round_: int) -> bytes | None:
     except ChainError:  # in the round's first block the contract refuses
         return None
     return captured if any(captured) else None
+
+
+def past_deadline(reader: ChainReader, entries: Sequence[Entry]) -> dict[int, str]:
+    """The ids of those whose deadline passed, and that in words."""
+    dated = [(entry, entry.deadline) for entry in entries if entry.deadline is not None]
+    if not dated:
+        return {}
+    round_ = reader.current_round()
+    return {
+        entry.id: f"round {end} ended before it could be sent" + (f" ({entry.reason})" if entry.reason else "")
+        for entry, end in dated
+        if round_ > end
+    }
+
+
+def of_other_histories(reader: ChainReader, entries: Sequence[Entry], late: dict[int, str]) -> set[int]:
+    """Adds those to `late` whose round has another beacon now. Returns the ids of those of which that is not known
+    yet: they are left alone."""
+    guarded = [(e, e.beacon_round) for e in entries if e.beacon_round is not None and e.id not in late]
+    beacons = {round_: beacon_now(reader, round_) for _, round_ in guarded}
+    for entry, round_ in guarded:
+        if beacons[round_] not in (None, entry.beacon):
+            late[entry.id] = f"a reorganization gave round {round_} another beacon before it was mined"
+    return {entry.id for entry, round_ in guarded if beacons[round_] is None}

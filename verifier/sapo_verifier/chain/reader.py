@@ -1,6 +1,7 @@
 """What the contracts say. The chain is the only source: nothing here is remembered between calls but its identity."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -21,6 +22,8 @@ from sapo_verifier.chain.errors import (
     mask_url,
 )
 from sapo_verifier.facts import BatchInfo
+
+RPC = "http://127.0.0.1:8545"  # where a node on this machine answers
 
 ZERO = bytes(32)
 MAX_BATCHES = 1 << 16  # of a round that `batches_of` reads; each node has one at most
@@ -341,3 +344,14 @@ def _node(address: str, values: tuple[Any, ...], active: bool) -> NodeInfo:
     return NodeInfo(
         address.lower(), operator, registered_block, exit_block, list(NodeState)[state], bond, endpoint, active
     )
+
+
+@contextmanager
+def open_chain(deployment: Deployment, rpc_url: str = RPC) -> Iterator[ChainReader]:
+    """The chain behind an RPC URL. Raises ChainMismatch where it is not the deployment's, ChainUnavailable."""
+    reader = ChainReader(rpc_url, deployment)
+    try:
+        reader.check()
+        yield reader
+    finally:
+        reader.close()

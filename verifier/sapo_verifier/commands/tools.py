@@ -4,8 +4,8 @@ import argparse
 from contextlib import AbstractContextManager
 
 from sapo_verifier.chain.deployment import Deployment
-from sapo_verifier.chain.reader import ChainReader
-from sapo_verifier.verify import Verifier, open_chain, open_verifier
+from sapo_verifier.chain.reader import ChainReader, open_chain
+from sapo_verifier.verify import Verifier, open_verifier
 
 
 def chain_of(options: argparse.Namespace) -> AbstractContextManager[ChainReader]:
