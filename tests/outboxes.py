@@ -31,3 +31,13 @@ def outside(network: Network, i: int = 1, **fields: Any) -> bytes:
     w3 = network.chain.w3
     address = network.chain.account(i).address
     return bytes(w3.eth.send_transaction({"from": address, "to": address, "value": 0} | fields))
+
+
+def settle(network: Network, outbox: Outbox, blocks: int = 8) -> None:
+    """Blocks come until nothing is pending."""
+    for _ in range(blocks):
+        outbox.pump()
+        if not outbox.pending():
+            return
+        network.chain.mine()
+    raise AssertionError({key: outbox.state(key) for key in outbox.pending()})

@@ -14,6 +14,7 @@ from sapo_client.duties.ballots import Ballot, BallotBox, deal_of
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
+from sapo_client.duties.promises import Promises
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
@@ -191,9 +192,11 @@ class Voter:
         blocks: Any = self.blocks
         actor = Actor(self.node, self.reader, self.audits, self.outbox, self.turns, self.said.append)
         watches = Watches(self.reader, presence)
+        bond = Bond(actor)
         self.duties = Duties(
             actor,
-            Bond(actor),
+            bond,
+            Promises(self.reader, bond, pays=True),
             Verdicts(actor, self.ballots, self.auditor, pool, presence, watches, blocks),
             Disputes(actor, self.ballots, self.auditor, presence, watches),
             Settler(actor, self.auditor, pool),

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from outboxes import ENDPOINT, REGISTER, nonce
+from outboxes import ENDPOINT, REGISTER, nonce, settle
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.questions import cost_of
 from sapo_devnet.testkit.faulty_rpc import FaultyRpc, faulty_rpc
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain import rpc
-from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.contracts import Call, abi, signature_hash
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, Refused
 from sapo_verifier.chain.reader import ChainReader
 
@@ -24,6 +24,15 @@ TROUBLES: dict[str, dict[str, Any]] = {
     "trie": {"code": -32000, "message": "missing trie node 5f3c (path )"},
     "time": {"code": -32000, "message": "request timed out"},
 }
+
+
+NOT_REGISTERED = (
+    "0x"
+    + signature_hash(
+        next(entry for entry in abi("Nodes") if entry["type"] == "error" and entry["name"] == "NotBonded")
+    )[:4].hex()
+    + "00" * 64
+)
 
 
 def well(method: str, params: Any) -> None:
@@ -201,3 +210,29 @@ def test_a_provider_that_is_down_is_not_taken_for_one_that_caps(proxy: FaultyRpc
     assert len(rpc.batch(w3, reads)) == 40
     assert proxy.requests == 1
     rpc.close(w3)
+
+
+@pytest.mark.parametrize("blocks_come", [True, False])
+@pytest.mark.parametrize("refusals", [2, 100])
+def test_a_refusal_is_final_only_when_it_is_repeated(
+    network: Network, proxy: FaultyRpc, outbox: Outbox, refusals: int, blocks_come: bool
+) -> None:
+    """A view that lags behind the block in which what a call needs is mined."""
+    lagging = [{"code": 3, "message": "execution reverted", "data": NOT_REGISTERED}] * refusals
+    outbox.put("register", REGISTER, value=BOND)
+    settle(network, outbox)
+    proxy.fault = lambda method, params: lagging.pop() if lagging and method == "eth_estimateGas" else None
+    outbox.put("endpoint", ENDPOINT)
+    for pumped in range(10):
+        outbox.pump()
+        if blocks_come or not lagging:
+            network.chain.mine()
+        if pumped == 0:
+            state = outbox.state("endpoint")
+            assert (state.status, "asked again (the node" in state.reason) == ("intent", True)
+    state = outbox.state("endpoint")
+    if refusals == 2:
+        assert state.status == "mined"
+    else:
+        assert (state.status, "has no locked bond" in state.reason) == ("failed", True)
+        assert refusals - len(lagging) == (3 if blocks_come else 6), "and is not asked for ever"

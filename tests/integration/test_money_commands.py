@@ -106,6 +106,28 @@ def test_claim_settles_first_what_is_overdue(network: Network, home: Path, capsy
     assert [row["round"] for row in claimed["rounds"]] == [R]
 
 
+def test_claim_goes_on_where_somebody_settles_first(
+    network: Network, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(network, [ME], R + 5)
+    begin(network, R + 5)
+    final(network)
+    found = claiming.debts_of
+
+    def and_then_it_is_settled(*arguments: Any) -> Any:
+        debts = found(*arguments)
+        w3, to = network.chain.w3, network.deployment.contracts.audits
+        request = {"from": w3.eth.accounts[9], "to": w3.to_checksum_address(to), "gas": 10**6}
+        w3.eth.send_transaction(request | {"data": "0x" + debts[0].call.encode().hex()})  # type: ignore[arg-type]
+        return debts
+
+    monkeypatch.setattr(claiming, "debts_of", and_then_it_is_settled)
+    assert cli.main(["claim", "--home", str(home), "--json"]) == 0
+    claimed = json.loads(capsys.readouterr().out)
+    assert claimed["settled"] == [{"round": R + 5, "fee": 0}], "this node took nothing"
+    assert [row["round"] for row in claimed["rounds"]] == [R]
+
+
 def test_claim_before_the_round_is_final(network: Network, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["claim", "--home", str(home)]) == 0
     assert "nothing to claim" in capsys.readouterr().out

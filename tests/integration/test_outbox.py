@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outboxes import ENDPOINT, REGISTER, Open, nonce, register
+from outboxes import ENDPOINT, REGISTER, Open, nonce, register, settle
 from sapo_client.state.sqlite import DatabaseBrokenError
 from sapo_client.transactions.store import OutboxError
 from sapo_devnet.checkout import ROOT
@@ -188,7 +188,7 @@ def test_what_was_not_sent_before_its_deadline_expires(network: Network, open_ou
     network.mine_to_round(1)
     outbox.pump()
     state = outbox.state("endpoint")
-    assert (state.status, state.reason) == ("expired", "round 0 ended before it could be sent")
+    assert (state.status, state.reason) == ("expired", "round 0 ended before it was mined")
     assert nonce(network, outbox) == 0
 
 
@@ -207,7 +207,7 @@ def test_a_call_that_the_contract_refuses_fails_in_words(network: Network, open_
     outbox.put("commit/2", Call("rounds", "commitPolicy", (outbox.address, 2, POLICY, 1)))
     outbox.put("endpoint", ENDPOINT)
     outbox.put("register", REGISTER, value=BOND - 1)
-    outbox.pump()
+    settle(network, outbox)
     assert outbox.state("commit/2").status == "failed"
     assert f"{outbox.address}" in outbox.state("commit/2").reason
     assert "(it is not registered); register it first" in outbox.state("endpoint").reason
@@ -264,7 +264,7 @@ def test_a_transaction_that_ran_out_of_gas_is_signed_again_a_few_times(
 def test_a_failed_call_can_be_tried_again(network: Network, open_outbox: Open) -> None:
     outbox = open_outbox()
     outbox.put("endpoint", ENDPOINT)
-    outbox.pump()
+    settle(network, outbox)
     assert outbox.state("endpoint").status == "failed"
     register(network, outbox)
     outbox.retry("endpoint")

@@ -82,7 +82,7 @@ def test_why_something_was_never_sent_is_said_when_it_is_given_up(network: Netwo
     outbox.pump()
     state = outbox.state("endpoint")
     assert state.status == "expired"
-    assert "round 0 ended before it could be sent (a block asks " in state.reason
+    assert "round 0 ended before it was mined (a block asks " in state.reason
     assert "above the cap of 100 gwei ([chain] fee_cap_gwei)" in state.reason
 
 
@@ -167,7 +167,7 @@ class Troubles:
                 assert "is not registered" in state.reason
             elif state.status != "mined":
                 assert (state.status, deadline is not None and deadline < round_) == ("expired", True), (key, state)
-                assert "ended before it could be sent" in state.reason or "too late" in state.reason
+                assert "ended before it was mined" in state.reason or "too late" in state.reason
 
     def done(self) -> Counter[bytes]:
         """How often each call was mined, and succeeded."""

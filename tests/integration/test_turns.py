@@ -155,6 +155,7 @@ def light_node(voter: Voter) -> Node:
         outbox=voter.outbox,
         turns=voter.turns,
         learner=learner,
+        promises=voter.duties.promises,
         duties=None,
         say=SayOnce(logging.getLogger("sapo_client").warning),
         poll_seconds=0.0,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sapo_client.duties.actor import Actor
-from sapo_client.duties.debts import debts_of
+from sapo_client.duties.debts import debts_of, taken_by, would_pass
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import put_once
 from sapo_verifier.chain.audits import AuditsReader, Payout
@@ -27,15 +27,15 @@ def claim_all(reader: ChainReader, outbox: Outbox, node: str, since: int | None)
     first = first_round(reader, node, current, since)
     ready = unclaimed(audits, node, range(first, current - FINAL_AFTER + 1))
     settled = debts_of(reader, audits, node, current) if ready else []
-    for debt in settled:  # with something overdue the contract pays nothing
-        _finish(outbox, f"settle/{debt.round}/{current}", debt.call)
+    # With something overdue the contract pays nothing.
+    fees = [_settle(reader, outbox, node, f"settle/{debt.round}/{current}", debt.call) for debt in settled]
     for at in range(0, len(ready), MOST_CLAIMS):
         part = ready[at : at + MOST_CLAIMS]
         _finish(outbox, f"claim/{','.join(str(pay.round) for pay in part)}", claim_call(node, part))
     return {
         "node": node,
         "searched_from": first,
-        "settled": [{"round": debt.round, "fee": debt.fee} for debt in settled],
+        "settled": [{"round": debt.round, "fee": fee} for debt, fee in zip(settled, fees, strict=True)],
         "rounds": [{"round": pay.round, "producer": pay.producer, "auditor": pay.auditor} for pay in ready],
         "total": sum(pay.amount for pay in ready),
     }
@@ -66,6 +66,18 @@ def claim_final(actor: Actor, final: int) -> None:
 def claim_call(node: str, pays: Sequence[Payout]) -> Call:
     """At most MOST_CLAIMS of them."""
     return Call("rewards", "claimMany", (node, tuple(pay.round for pay in pays)))
+
+
+def _settle(reader: ChainReader, outbox: Outbox, node: str, key: str, call: Call) -> int:
+    """Wei that it took from the bond; 0 where somebody else has settled it first. Raises as `_finish` does."""
+    try:
+        _finish(outbox, key, call)
+    except SapoError:
+        if outbox.state(key).status == "failed" and not would_pass(reader, call, node):
+            return 0
+        raise
+    hash_ = outbox.state(key).hash
+    return 0 if hash_ is None else taken_by(reader, hash_, node)[0]
 
 
 def _finish(outbox: Outbox, key: str, call: Call) -> None:

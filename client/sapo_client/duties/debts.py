@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sapo_verifier.chain.audits import AuditsReader, BallotState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable
+from sapo_verifier.chain.events import events_of
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.schedule import NO_BATCH, REVEAL_AFTER
 
@@ -13,7 +14,8 @@ LOOK_BACK = 10  # rounds; whoever owes something can promise nothing new, so all
 
 @dataclass(frozen=True)
 class Debt:
-    """Something overdue of a round. fee: wei, taken from the bond by `call`, which anybody may send."""
+    """Something overdue of a round. fee: wei, taken from the bond by `call`, which anybody may send; somebody else may
+    do so first."""
 
     round: int
     fee: int
@@ -28,11 +30,17 @@ def debts_of(reader: ChainReader, audits: AuditsReader, node: str, current: int)
     _, last, _ = reader.call(Call("rounds", "missedOf", (node,)))
     rounds = {round_ for end in (last, current - 1) for round_ in range(max(0, end - LOOK_BACK), end + 1)}
     calls = [(round_, Call("audits", "settle", (node, round_, NO_BATCH))) for round_ in sorted(rounds)]
-    return [
-        Debt(round_, _fee(reader, audits, node, round_, current), call)
-        for round_, call in calls
-        if would_pass(reader, call, node)
-    ]
+    due = [(round_, call) for round_, call in calls if would_pass(reader, call, node)]
+    # The chain may have gone on since `current` was read, and what it settles is what is overdue for the chain.
+    current = max(current, reader.current_round())
+    return [Debt(round_, _fee(reader, audits, node, round_, current), call) for round_, call in due]
+
+
+def taken_by(reader: ChainReader, settlement: bytes, node: str) -> tuple[int, int]:
+    """Wei that a mined transaction took from the node's bond, and of those what its sender got, as the contracts
+    announced it. Raises ChainUnavailable."""
+    fines = [e.args for e in events_of(reader, settlement) if e.name == "NodeFined" and e.args["node"] == node]
+    return sum(fine["paid"] + fine["burned"] for fine in fines), sum(fine["paid"] for fine in fines)
 
 
 def would_pass(reader: ChainReader, call: Call, sender: str) -> bool:

@@ -9,7 +9,7 @@ from sapo_client.batches.presence import Presence, Watch, Wish
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import BallotBox, deal_of
 from sapo_client.duties.watches import Watches
-from sapo_client.transactions.turns import put_once
+from sapo_client.transactions.turns import put_anew
 from sapo_verifier.chain.audits import BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.checks import Verdict
@@ -59,7 +59,7 @@ class Disputes:
         for outcome in self.actor.audits.outcomes_of(sorted(own)):
             closable = outcome.is_final and outcome.disputer == self.actor.node
             if closable and self.actor.reader.batch_at(outcome.index).round <= final:
-                put_once(self.actor.outbox, f"close/{outcome.index}", Call("audits", "closeDispute", (outcome.index,)))
+                put_anew(self.actor.outbox, f"close/{outcome.index}", Call("audits", "closeDispute", (outcome.index,)))
 
     def _dispute_gone(self, watch: Watch) -> None:
         """Its producer owes the blocks until the round is final; the first in line disputes, and risks a bond."""

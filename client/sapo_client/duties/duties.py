@@ -12,6 +12,7 @@ from sapo_client.duties.actor import Actor
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.claiming import claim_final
 from sapo_client.duties.disputes import Disputes
+from sapo_client.duties.promises import Promises
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
@@ -25,6 +26,7 @@ class Duties:
 
     actor: Actor
     bond: Bond
+    promises: Promises
     verdicts: Verdicts
     disputes: Disputes
     settler: Settler
@@ -36,8 +38,7 @@ class Duties:
 
     def play(self, current: int) -> AuditCounts:
         """Everything that is due in round `current`, into the outbox or into line; what was audited for it."""
-        info = self.actor.reader.node_of(self.actor.node)
-        bonded = info.state in (NodeState.REGISTERED, NodeState.EXITING)
+        bonded = self.actor.reader.node_of(self.actor.node).state in (NodeState.REGISTERED, NodeState.EXITING)
         counts = AuditCounts()
         if bonded:
             for stage in (1, 2):
@@ -45,10 +46,10 @@ class Duties:
             self.disputes.close(current - FINAL_AFTER)
         claim_final(self.actor, current - FINAL_AFTER)
         if bonded:
-            owed = self.bond.pay_debts(current)
-            if self.bond.is_full(info, owed, current):
+            if self.bond.restore():
                 for stage in (1, 2):
                     counts += self.verdicts.commit(current, stage)
+                    self.promises.keep(self.verdicts.promise(current, stage))
             self.denounce(current)
         self.verdicts.ballots.drop_before(current - FINAL_AFTER - 2)
         self.go_on()
@@ -62,6 +63,7 @@ class Duties:
     def go_on(self) -> None:
         """One poll: looks again where it is time to, and does what follows."""
         self.watches.go_on()
+        self.promises.go_on()
 
     @property
     def finished(self) -> bool:

@@ -11,6 +11,7 @@ from sapo_client.batches.pool import Pool
 from sapo_client.batches.presence import Presence, Watch
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import Ballot, BallotBox, Deal, deal_of
+from sapo_client.duties.promises import Promise
 from sapo_client.duties.watches import Watches
 from sapo_client.transactions.turns import put_anew
 from sapo_verifier.audit import CheckResult
@@ -76,6 +77,16 @@ class Verdicts:
         judged = window if stage == 1 else [b for b in window if self.actor.audits.outcome_of(b.index).in_stage_2]
         return self.judge(deal, window, judged) if judged else AuditCounts()
 
+    def promise(self, current: int, stage: int) -> Promise:
+        """The commitment of this round, to be sent again where the contract refuses it for something that passes."""
+        voted = current - COMMIT_AFTER[stage]
+
+        def again() -> None:
+            if voted >= 0 and (deal := deal_of(self.actor.reader, voted, stage)) is not None:
+                self.send(deal)
+
+        return Promise(verdicts_key(voted, stage), current, again)
+
     def judge(self, deal: Deal, window: Sequence[BatchInfo], judged: Sequence[BatchInfo]) -> AuditCounts:
         """Verdicts on a window. In stage 2 a batch that passed must be there still, or again, and one that could not be
         had may be there now."""
@@ -123,8 +134,13 @@ class Verdicts:
             return
         current = deal.round + COMMIT_AFTER[deal.stage]
         call = Call("audits", "commitVerdicts", (node, deal.round, deal.stage, hash_))
-        key = f"verdicts/{deal.round}/{deal.stage}"
+        key = verdicts_key(deal.round, deal.stage)
         put_anew(self.actor.outbox, key, call, deadline_round=current, beacon=(current, deal.beacon))
+
+
+def verdicts_key(round_: int, stage: int) -> str:
+    """A commitment's name in the outbox."""
+    return f"verdicts/{round_}/{stage}"
 
 
 def report_block(round_: int, stage: int, voter: str, verdicts: Mapping[int, int], found: Found) -> bytes:

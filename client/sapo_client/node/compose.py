@@ -17,6 +17,7 @@ from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
+from sapo_client.duties.promises import Promises
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
@@ -102,8 +103,11 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
     )
     turns = Turns(node, outbox)
     actor = Actor(node, reader, AuditsReader(reader), outbox, turns, say)
+    promises = Promises(reader, Bond(actor), pays=open_.ballots is not None)
     duties = (
-        None if open_.ballots is None else _duties(actor, open_.ballots, open_.peers, auditor, pool, blocks, makers)
+        None
+        if open_.ballots is None
+        else _duties(actor, promises, open_.ballots, open_.peers, auditor, pool, blocks, makers)
     )
     parts = Parts(
         home=open_.home,
@@ -116,6 +120,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         pool=pool,
         own=own,
         learner=learner,
+        promises=promises,
         duties=duties,
         say=say,
         poll_seconds=open_.poll_seconds,
@@ -126,6 +131,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
 
 def _duties(
     actor: Actor,
+    promises: Promises,
     ballots: BallotBox,
     peers: GatewayReader,
     auditor: Auditor,
@@ -137,7 +143,8 @@ def _duties(
     watches = Watches(actor.reader, presence)
     return makers.duties(
         actor=actor,
-        bond=Bond(actor),
+        bond=promises.bond,
+        promises=promises,
         verdicts=makers.verdicts(actor, ballots, auditor, pool, presence, watches, blocks),
         disputes=Disputes(actor, ballots, auditor, presence, watches),
         settler=Settler(actor, auditor, pool),

@@ -8,14 +8,15 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sapo_client.batches.auditing import AuditCounts, Auditor
 from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.own_batch import OwnBatches, OwnRound
 from sapo_client.batches.pool import Pool
-from sapo_client.duties.bond import top_up_key
 from sapo_client.duties.duties import Duties
+from sapo_client.duties.promises import Promise, Promises
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.learner import Learner
 from sapo_client.node.reporting import Stages, report_of
@@ -23,7 +24,7 @@ from sapo_client.node.trouble import Trouble
 from sapo_client.state.report import SayOnce, StatusFile, read_rounds
 from sapo_client.training.sapo import Group
 from sapo_client.transactions.outbox import Outbox
-from sapo_client.transactions.turns import Turns
+from sapo_client.transactions.turns import Turns, put_anew
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainMismatch, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
@@ -62,6 +63,7 @@ class Parts:
     pool: Pool
     own: OwnBatches
     learner: Learner
+    promises: Promises
     duties: Duties | None  # None: it only publishes
     say: SayOnce
     poll_seconds: float
@@ -251,7 +253,7 @@ class Node:
         target = max(round_, self._reader.current_round()) + 1
         if parts.last_round is not None and target > parts.last_round:
             return
-        if not info.active and parts.outbox.call_of(top_up_key(round_)) is None:
+        if info.state is not NodeState.REGISTERED:
             return  # it can promise nothing
         key = f"commit/{target}"
         if parts.outbox.call_of(key) is not None or self._reader.policy_of(parts.node, target) is not None:
@@ -260,7 +262,8 @@ class Node:
         parts.blocks.keep([published.manifest, *published.blocks], target)
         slots = min(parts.learner.config.own_groups, self._spec.max_slots)
         call = Call("rounds", "commitPolicy", (parts.node, target, published.digest, slots))
-        parts.outbox.put(key, call, deadline_round=target - 1)
+        put = partial(put_anew, parts.outbox, key, call, deadline_round=target - 1)
+        parts.promises.make(Promise(key, target - 1, put))
         parts.outbox.pump()
 
     # -- waiting --
@@ -270,6 +273,8 @@ class Node:
         parts = self._parts
         if parts.duties is not None:
             parts.duties.go_on()
+        else:
+            parts.promises.go_on()
         if parts.turns:
             parts.turns.step(self._reader.block_number())
         parts.outbox.pump()
@@ -295,6 +300,7 @@ class Node:
 
     def _wait_between_rounds(self, round_: int) -> None:
         started = time.monotonic()
+        self._parts.promises.go_on()
         self._parts.outbox.pump()
         if round_ == self._done:
             self._raise_if_beacon_changed(round_)

@@ -17,12 +17,20 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_client.state import home as layout
 from sapo_client.state.settings import ChainSettings
-from sapo_client.transactions.questions import of_other_histories, past_deadline, succeeded, taker_of_nonce, why_failed
+from sapo_client.transactions.questions import (
+    lacking,
+    of_other_histories,
+    past_deadline,
+    succeeded,
+    taker_of_nonce,
+    why_failed,
+)
+from sapo_client.transactions.refusals import Refusals
 from sapo_client.transactions.store import Attempt, Entry, OutboxError, OutboxStore
 from sapo_client.transactions.wire import Wire
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import coins, explain
+from sapo_verifier.chain.errors import explain
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.signing import GWEI, Fees, base_fee, estimate_gas
 
@@ -80,6 +88,7 @@ class Outbox:
         self.stuck_blocks = stuck_blocks
         self.max_replacements = max_replacements
         self._wire = Wire(reader, account)
+        self._refusals = Refusals()
         deployment = reader.deployment
         self._store = OutboxStore(
             Path(path),
@@ -180,10 +189,12 @@ class Outbox:
         head = eth.block_number
         # "latest", not "pending": a nonce above someone's pending transaction would wait for ever if that is dropped.
         used = eth.get_transaction_count(to_checksum_address(self.address), "latest")
-        self._look_receipts_up(head)
+        dated = any(e.deadline is not None for e in [*self._store.unconfirmed(), *self._store.intents()])
+        round_ = self.reader.current_round() if dated else None
+        self._look_receipts_up(head, round_)
         self._fill_gaps(head, used)
         in_flight, intents = self._store.in_flight(), self._store.intents()
-        late = past_deadline(self.reader, [*in_flight, *intents])
+        late = past_deadline([*in_flight, *intents], round_)
         unsure = of_other_histories(self.reader, [*in_flight, *intents], late)
         accepted = True
         for entry in in_flight:
@@ -196,7 +207,7 @@ class Outbox:
                 # In order: a later call often needs an earlier one (register, then commit).
                 accepted = self._start(entry, head, used)
 
-    def _look_receipts_up(self, head: int) -> None:
+    def _look_receipts_up(self, head: int, round_: int | None) -> None:
         entries = self._store.unconfirmed()
         attempts = self._store.attempts(entries)
         receipts = self._wire.by_hash("eth_getTransactionReceipt", [a for entry in entries for a in attempts[entry.id]])
@@ -206,12 +217,16 @@ class Outbox:
             counted = [a for a, receipt in known if succeeded(receipt) or a.nonce == entry.nonce]
             mined = max(counted, key=lambda a: succeeded(receipts[a.hash]), default=None)
             if mined is not None:
-                self._record_receipt(entry, mined, receipts[mined.hash], head)
+                self._record_receipt(entry, mined, receipts[mined.hash], head, round_)
             elif entry.status != "sent":
-                log.warning("%s: a reorganization removed its transaction of block %s", entry.key, entry.block)
-                self._store.update(entry, status="sent", reason="a reorganization removed it", block=None, hash=None)
+                lags = f", whose latest is {head}" if entry.block is not None and head < entry.block else ""
+                reason = f"the chain{lags} does not show its transaction of block {entry.block} any more"
+                log.warning("%s: %s", entry.key, reason)
+                self._store.update(entry, status="sent", reason=reason, block=None, hash=None)
 
-    def _record_receipt(self, entry: Entry, mined: Attempt, receipt: dict[str, Any], head: int) -> None:
+    def _record_receipt(
+        self, entry: Entry, mined: Attempt, receipt: dict[str, Any], head: int, round_: int | None
+    ) -> None:
         block = int(receipt["blockNumber"], 16)
         status: Status = "expired" if mined.empty else "mined" if succeeded(receipt) else "failed"
         if (entry.hash, entry.block, entry.status) != (mined.hash, block, status):
@@ -225,7 +240,9 @@ class Outbox:
                     self._store.update(entry, status="intent", reason=reason, nonce=None)
                     return
             self._finish(entry, status, reason, nonce=mined.nonce, hash=mined.hash, block=block)
-        if head - block + 1 >= self.confirmations:
+        # However deep: what vanishes while its round lasts, or that has just ended, can and must be mined again.
+        lasts = status == "mined" and entry.deadline is not None and round_ is not None and round_ <= entry.deadline + 1
+        if head - block + 1 >= self.confirmations and not lasts:
             self._store.update(entry, confirmed=1)
 
     def _finish(self, entry: Entry, status: Status, reason: str, **columns: Any) -> None:
@@ -336,11 +353,15 @@ class Outbox:
                 # It may need what is not mined yet.
                 self._wait(entry, f"waits for earlier transactions ({explain(error)})")
                 return False
+            if not self._refusals.is_final(entry.id, head):
+                self._wait(entry, f"the contract would refuse it; asked again ({explain(error)})")
+                return False
             self._finish(entry, "failed", explain(error))
             return True
         except Web3RPCError as error:
             self._wait(entry, explain(error))
             return False
+        self._refusals.forget(entry.id)
         if (base := base_fee(self.reader.w3)) > self.fee_cap:
             self._wait(entry, f"a block asks {base / GWEI:g} gwei, above the {self._cap_in_words}; waiting")
             return False
@@ -352,17 +373,9 @@ class Outbox:
         return not self._send(entry, self._sign(entry, max([used, *taken]), gas, fees, head, empty=False))
 
     def _lacking(self, entry: Entry, cost: int, in_flight: Sequence[Entry]) -> str:
-        """What is missing for this transaction and those before it, in words; empty if nothing."""
         attempts = self._store.attempts(in_flight)
         reserved = sum(other.value + max(a.gas * a.max_fee for a in attempts[other.id]) for other in in_flight)
-        needed = entry.value + cost + reserved
-        held = self.reader.balance(self.address)
-        if held >= needed:
-            return ""
-        return (
-            f"the account {self.address} holds {coins(held)} coins, and {entry.key} can cost {coins(needed)}, "
-            f"{coins(entry.value)} of them paid to the contract; send the account {coins(needed - held)} more"
-        )
+        return lacking(self.reader, self.address, entry, cost, reserved)
 
     def _wait(self, entry: Entry, reason: str) -> None:
         if entry.reason != reason:

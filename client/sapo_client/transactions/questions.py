@@ -10,7 +10,7 @@ from web3.exceptions import ContractLogicError, Web3RPCError
 from sapo_client.transactions.store import Entry
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins, explain
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.signing import base_fee, estimate_gas, request_of
 
@@ -61,6 +61,21 @@ def cost_of(reader: ChainReader, call: Call, sender: str) -> int | None:
         return gas * base_fee(reader.w3)
 
 
+def lacking(reader: ChainReader, address: str, entry: Entry, cost: int, reserved: int) -> str:
+    """What the account lacks for this transaction and those before it, in words; empty if nothing.
+
+    cost: wei for its gas at most; reserved: wei that those before it can cost.
+    """
+    needed = entry.value + cost + reserved
+    held = reader.balance(address)
+    if held >= needed:
+        return ""
+    return (
+        f"the account {address} holds {coins(held)} coins, and {entry.key} can cost {coins(needed)}, "
+        f"{coins(entry.value)} of them paid to the contract; send the account {coins(needed - held)} more"
+    )
+
+
 def beacon_now(reader: ChainReader, round_: int) -> bytes | None:
     """The round's beacon; before it is captured, the one that capturing it would give; zeros if it never can be.
 
@@ -79,16 +94,12 @@ def beacon_now(reader: ChainReader, round_: int) -> bytes | None:
     return captured if any(captured) else None
 
 
-def past_deadline(reader: ChainReader, entries: Sequence[Entry]) -> dict[int, str]:
-    """The ids of those whose deadline passed, and that in words."""
-    dated = [(entry, entry.deadline) for entry in entries if entry.deadline is not None]
-    if not dated:
-        return {}
-    round_ = reader.current_round()
+def past_deadline(entries: Sequence[Entry], round_: int | None) -> dict[int, str]:
+    """The ids of those whose deadline passed, and that in words. round_: the chain's; None: none has a deadline."""
     return {
-        entry.id: f"round {end} ended before it could be sent" + (f" ({entry.reason})" if entry.reason else "")
-        for entry, end in dated
-        if round_ > end
+        entry.id: f"round {entry.deadline} ended before it was mined" + (f" ({entry.reason})" if entry.reason else "")
+        for entry in entries
+        if entry.deadline is not None and round_ is not None and round_ > entry.deadline
     }
 
 

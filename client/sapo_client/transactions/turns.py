@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sapo_client.transactions.outbox import Outbox
+from sapo_client.transactions.outbox import Outbox, TxState
 from sapo_verifier.chain.contracts import Call
 
 log = logging.getLogger(__name__)
@@ -90,19 +90,26 @@ def place_of(node: str, key: str, crowd: int) -> int:
     return min(hashed % max(1, crowd), LONGEST)
 
 
-def put_anew(outbox: Outbox, key: str, call: Call, **options: Any) -> None:
+def put_anew(outbox: Outbox, key: str, call: Call, *, although_mined: bool = False, **options: Any) -> None:
     """As Outbox.put; but where the key stands for another call, or for one that is not on its way, as "key/2" …
 
     For what has to be done for the chain as it is now, whatever became of it in another history: so what was mined so
-    long ago that the outbox watches it no more does not count either. At most MOST_ANEW times. options: of Outbox.put.
+    long ago that the outbox watches it no more does not count either. At most MOST_ANEW times. although_mined: nor does
+    what was mined a moment ago, as the chain was asked since then. options: of Outbox.put.
     """
     for name in _names(key):
         if outbox.call_of(name) is None:
             outbox.put(name, call, **options)
             return
-        if _stands(outbox, name, call):
+        if _stands(outbox, name, call) and not (although_mined and outbox.state(name).status == "mined"):
             return
     log.warning("%s: tried %d times; it is left to others", key, MOST_ANEW)
+
+
+def latest(outbox: Outbox, key: str) -> TxState:
+    """What became of the last that `put_anew` has put for a key."""
+    names = [name for name in _names(key) if outbox.call_of(name) is not None]
+    return outbox.state(names[-1] if names else key)
 
 
 def put_once(outbox: Outbox, key: str, call: Call, **options: Any) -> None:

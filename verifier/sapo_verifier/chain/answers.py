@@ -131,16 +131,16 @@ BLOCK = _fields(
         "transactions": _list(lambda item: WORD(item) if isinstance(item, str) else TRANSACTION(item), 1 << 20),
     },
 )
-_MINED = _fields(
-    {"transactionHash": WORD, "blockHash": WORD, "blockNumber": SMALL, "status": SMALL, "gasUsed": SMALL},
-    {"contractAddress": _or_none(ADDRESS)},
-)
 LOG = _fields(
     {
         "address": ADDRESS, "topics": _list(WORD, 4), "data": DATA, "blockNumber": SMALL, "blockHash": WORD,
         "transactionHash": WORD, "logIndex": SMALL,
     }
 )  # fmt: skip
+_MINED = _fields(
+    {"transactionHash": WORD, "blockHash": WORD, "blockNumber": SMALL, "status": SMALL, "gasUsed": SMALL},
+    {"contractAddress": _or_none(ADDRESS), "logs": _list(LOG, 1 << 16)},
+)
 
 
 def _receipt(value: Any) -> Any:

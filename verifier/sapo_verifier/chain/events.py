@@ -100,6 +100,15 @@ def pages(reader: ChainReader, cursor: Cursor | None, *, chunk: int = CHUNK) -> 
         start = end + 1
 
 
+def events_of(reader: ChainReader, transaction: bytes) -> list[ChainEvent]:
+    """What the contracts announced in one mined transaction; [] if the chain does not know it (any more)."""
+    with rpc.transport(reader.rpc_url):
+        receipt = rpc.batch(reader.w3, [("eth_getTransactionReceipt", ["0x" + transaction.hex()])])[0]
+    ours = {reader.address_of(contract) for contract in SOLIDITY_NAMES if contract not in UNWATCHED}
+    logs = [log for log in (receipt or {}).get("logs", []) if log["address"].lower() in ours]
+    return [event for event in (_decode(reader, log) for log in logs) if event is not None]
+
+
 def _standing(reader: ChainReader, cursor: Cursor) -> Cursor | None:
     """The cursor up to its newest point that is still in the chain; None if no point is."""
     requests = [("eth_getBlockByNumber", [hex(block), False]) for block, _ in cursor.trail]
