@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 from urllib.request import Request, urlopen
 
+Proxy = TypeVar("Proxy", bound="FaultyRpc")
 Fault = Callable[[str, Any], dict[str, Any] | None]  # method and params → the error to answer; None: none
 
 
@@ -49,7 +50,13 @@ class FaultyRpc:
 @contextmanager
 def faulty_rpc(target: str, fault: Fault, *, status: int = 200) -> Iterator[FaultyRpc]:
     """A proxy before the RPC at `target`, a URL."""
-    proxy = FaultyRpc(target, fault, status)
+    with serving(FaultyRpc(target, fault, status)) as proxy:
+        yield proxy
+
+
+@contextmanager
+def serving(proxy: Proxy) -> Iterator[Proxy]:
+    """Its `url` answers while the block lasts."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
