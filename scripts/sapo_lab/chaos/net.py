@@ -19,7 +19,7 @@ from sapo_devnet.testkit.provider import Provider, well
 from sapo_devnet.testkit.relay import Relay
 from sapo_devnet.testkit.swarm import Swarm, swarm
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.events import pages
+from sapo_verifier.chain.events import Cursor, pages
 
 NODES = 3
 GWEI = 10**9
@@ -130,10 +130,17 @@ class Net:
         held = sum(reader.balance(node.address) + reader.node_of(node.address).bond for node in self.nodes)
         return held + reader.balance(reader.address_of("audits"))
 
-    def fined(self, since: int) -> int:
-        """Wei that the nodes' bonds were fined after a block."""
-        found = [event for page in pages(self.swarm.reader, None) for event in page.events if event.block > since]
-        return sum(event.args["paid"] + event.args["burned"] for event in found if event.name == "NodeFined")
+    def here(self) -> Cursor:
+        """What is read from here on are the events of later blocks."""
+        number = self.chain.block_number()
+        found = self.chain.rpc("eth_getBlockByNumber", hex(number), False)
+        return Cursor(((number, bytes.fromhex(found["hash"][2:])),))
+
+    def fined(self, since: Cursor) -> int:
+        """Wei that the nodes' bonds were fined afterwards."""
+        found = [event for page in pages(self.swarm.reader, since, chunk=500) for event in page.events]
+        fines = [event.args for event in found if event.name == "NodeFined" and event.block > since.block]
+        return sum(fine["paid"] + fine["burned"] for fine in fines)
 
     def mark(self) -> None:
         """What nodes say from now on is about the next fault."""

@@ -59,7 +59,7 @@ def quiet_cost(net: Net) -> int:
 def play(net: Net, fault: Fault, quiet: int) -> Outcome:
     """In the round that has just begun. quiet: as `quiet_cost` says."""
     net.mark()
-    before, block, first, began = net.worth(), net.chain.block_number(), net.round, time.monotonic()
+    before, here, first, began = net.worth(), net.here(), net.round, time.monotonic()
     for _ in fault.play(net):
         net.step()
     net.heal()
@@ -83,7 +83,7 @@ def play(net: Net, fault: Fault, quiet: int) -> Outcome:
         *(f"{name} said {count} lines" for name, count in warned.items() if count > MOST_LINES),
         *(f"{node.name} has ended" for node in net.nodes if not node.alive),
     ]
-    fined = net.fined(block)
+    fined = net.fined(here)
     return Outcome(fault.words, seconds, rounds, lost, fined, max(warned.values()), tuple(faults))
 
 
