@@ -198,7 +198,9 @@ def reorganized(depth: int, *, dropped: bool = False) -> Callable[[Net], Ticks]:
 
     def play(net: Net) -> Ticks:
         yield from net.until(lambda: mined(net))
-        first = min(net.mined_in(node, f"submit/{net.round}") or 0 for node in net.nodes)
+        found = [net.mined_in(node, f"submit/{net.round}") for node in net.nodes]
+        assert all(found), f"in round {net.round} submissions are not mined: {found}"
+        first = min(block for block in found if block is not None)
         net.chain.mine(max(0, depth - (net.chain.block_number() - first + 1)))
         net.reorganize(net.chain.block_number() - first + 1, dropped=dropped)
         yield
