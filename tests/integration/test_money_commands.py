@@ -1,6 +1,7 @@
 """`sapo claim`, `sapo status`, `sapo-verify round` on a real network whose nodes voted; contents are made up."""
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,15 +10,17 @@ from typing import Any
 import pytest
 
 from sapo_client import cli
-from sapo_client.duties import claiming, standing
+from sapo_client.duties import claiming
+from sapo_client.duties.health.outbox import held_up, transactions
 from sapo_client.state.home import KEYSTORE, OUTBOX, only_one
 from sapo_client.state.report import STATUS_FILE
-from sapo_client.state.settings import ChainSettings, PolicySettings, Settings
+from sapo_client.state.settings import ChainSettings, IpfsSettings, PolicySettings, Settings
+from sapo_devnet.testkit.ipfs_daemon import Daemon, ipfs_daemon
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier import cli as verify
 from sapo_verifier import keystore
 from sapo_verifier.chain.contracts import Call
-from voters import Voter, begin, commit, network_with_batches, play_round, set_back
+from voters import ENDPOINT, Voter, begin, commit, network_with_batches, play_round, set_back
 
 ACCOUNTS = (1, 2, 3)
 R = 2
@@ -43,14 +46,21 @@ def network(begun: Network) -> Iterator[Network]:
         yield begun
 
 
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with ipfs_daemon(tmp_path_factory.mktemp("daemon")) as running:
+        yield running
+
+
 @pytest.fixture
-def home(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(network: Network, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of account ME; its key comes without a password."""
     network.deployment.save(tmp_path / "deployment.json")
     folder = tmp_path / "home"
     folder.mkdir()
     chain = ChainSettings(rpc=network.chain.url, deployment=tmp_path / "deployment.json")
-    Settings(chain=chain, policy=PolicySettings(folder=tmp_path)).write(folder)
+    ipfs = IpfsSettings(api=daemon.api, endpoint=ENDPOINT)
+    Settings(chain=chain, policy=PolicySettings(folder=tmp_path), ipfs=ipfs).write(folder)
     (folder / KEYSTORE).touch(0o400)
     monkeypatch.setattr(keystore, "load", lambda *_: network.chain.account(ME))
     monkeypatch.setattr(keystore, "read_password", lambda *_: "secret")
@@ -67,8 +77,14 @@ def final(network: Network) -> None:
 
 
 def say(network: Network, home: Path, **values: Any) -> None:
-    document = {"pid": 1, "updated": time.time(), "node": node_of(network), "phase": "training", "round": R + 6}
-    (home / STATUS_FILE).write_text(json.dumps(document | values))
+    document = {
+        "pid": os.getpid(),
+        "updated": time.time(),
+        "node": node_of(network),
+        "phase": "training",
+        "round": R + 6,
+    }
+    (home / STATUS_FILE).write_text(json.dumps(document | {"phase": "training"} | values))
 
 
 def status(home: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
@@ -149,7 +165,7 @@ def test_a_claim_that_is_not_mined(
     monkeypatch.setattr(claiming, "WAIT_SECONDS", 0.0)
     assert cli.main(["claim", "--home", str(home)]) == 3
     assert "was not mined in 0 s; it stays in the outbox" in capsys.readouterr().err
-    assert standing.transactions(home / OUTBOX) == {"sent": 1}
+    assert transactions(home / OUTBOX) == {"sent": 1}
     network.chain.mine()
     monkeypatch.setattr(claiming, "WAIT_SECONDS", 30.0)
     assert cli.main(["claim", "--home", str(home)]) == 0
@@ -204,15 +220,15 @@ def test_status_reads_an_outbox_that_is_in_use(network: Network, tmp_path: Path)
     voter = Voter(network, 3, tmp_path)
     voter.outbox.put("one", Call("rounds", "poke"))
     file = tmp_path / "3" / "outbox.sqlite"
-    assert (standing.transactions(file), standing.held_up(file)) == ({"intent": 1}, {})
+    assert (transactions(file), held_up(file)) == ({"intent": 1}, {})
     network.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(600 * 10**9))
     network.chain.mine()
     voter.outbox.pump()
-    assert "above the cap of 500 gwei ([chain] fee_cap_gwei)" in standing.held_up(file)["one"]
+    assert "above the cap of 500 gwei ([chain] fee_cap_gwei)" in held_up(file)["one"]
     voter.close()
-    assert standing.transactions(tmp_path / "nothing") == {}
+    assert transactions(tmp_path / "nothing") == {}
     (tmp_path / "broken").write_bytes(b"no database" * 100)
-    assert standing.transactions(tmp_path / "broken") == standing.held_up(tmp_path / "broken") == {}
+    assert transactions(tmp_path / "broken") == held_up(tmp_path / "broken") == {}
 
 
 def test_a_round_and_its_pay(network: Network, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """The node's loop as real processes on a real chain: late, alone, killed, and without a chain for a while."""
 
+import json
 import os
 import re
 import signal
@@ -37,6 +38,11 @@ def report_of(node: DevnetNode, round_: int) -> dict[str, Any]:
     return found[0]
 
 
+def reported(node: DevnetNode) -> list[int]:
+    """The rounds of the lines in rounds.jsonl, as they stand there."""
+    return [json.loads(line)["round"] for line in (node.home / "rounds.jsonl").read_text().splitlines()]
+
+
 def lines_of(node: DevnetNode) -> int:
     return len((node.home / "rounds.jsonl").read_text().splitlines())
 
@@ -65,6 +71,10 @@ def test_a_late_node_skips_rounds_and_takes_part_again_beside_one_that_uses_nobo
     assert [net.reader.batch_of(late.address, r) is None for r in (1, 2, 3, 4, 5)] == [False, True, True, True, False]
     assert "no policy was committed" in report_of(late, 4)["skipped"]
     assert report_of(late, 5)["skipped"] == ""
+    assert reported(late)[:6] == [0, 1, 2, 3, 4, 5], "each exactly once"
+    assert report_of(late, 2)["skipped"] != ""
+    assert "busy with round" in report_of(late, 3)["skipped"]
+    assert "or its process or machine stood still" in report_of(late, 3)["skipped"]
     assert report_of(late, 5)["external_checked"] == report_of(late, 5)["external_drawn"] > 0
     assert all(net.reader.batch_of(alone.address, r) is not None for r in (1, 2, 3, 4, 5))
     for report in alone.rounds():
@@ -98,6 +108,14 @@ def now(shared: Swarm) -> int:
     shared.play_to(now)
     shared.serve_until(f"round {now} is played", lambda: shared.nodes[0].done(now))
     return now
+
+
+def test_a_status_is_renewed_while_the_node_waits_for_the_next_round(shared: Swarm, now: int) -> None:
+    node = shared.nodes[0]
+    before = node.status()["updated"]
+    wait_until("it is written anew", lambda: node.status()["updated"] > before, seconds=60)
+    assert node.status()["phase"] == "waiting for the next round"
+    wait_until("the node gets on", lambda: node.status()["progressed"] > before, seconds=60)
 
 
 def test_a_beacon_is_captured_by_a_node_that_saw_the_rounds_very_first_block(shared: Swarm, now: int) -> None:
@@ -203,6 +221,24 @@ def test_a_chain_that_goes_away_for_a_while_is_waited_for(net: Swarm) -> None:
         assert all(net.reader.batch_of(node.address, r) is not None for r in (1, 2))
         assert node.status()["trouble"] == ""
         assert sapo("status", "--home", node.home).returncode == 0
+
+
+def test_rounds_that_pass_while_the_chain_is_away_are_reported_with_the_reason(net: Swarm) -> None:
+    with Relay(net.chain.url) as rpc:
+        node = net.add(rpc=rpc.url)
+        node.start()
+        net.begin()
+        net.play_to(2)
+        net.serve_until("round 2 is played", lambda: node.done(2))
+        rpc.cut()
+        wait_until("the chain is gone", lambda: node.status().get("phase") == "waiting for the chain", seconds=60)
+        net.skip_to(5)
+        rpc.mend()
+        net.play_to(7)
+    assert reported(node)[:7] == [0, 1, 2, 3, 4, 5, 6], "each exactly once"
+    for round_ in (3, 4):
+        assert f"the chain was away: the chain's RPC at {rpc.url}" in report_of(node, round_)["skipped"]
+    assert report_of(node, 2)["skipped"] == report_of(node, 6)["skipped"] == ""
 
 
 def test_an_rpc_that_answers_with_errors_for_a_while_is_waited_for(net: Swarm) -> None:

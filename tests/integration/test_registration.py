@@ -85,7 +85,7 @@ def test_registering_waits_for_coins_and_the_daemon_ends_with_its_node(net: Swar
     net.serve_until("it is registered", lambda: home.said("register is mined"))
     info = net.reader.node_of(home.address)
     assert (info.state, info.active, info.operator) == (NodeState.REGISTERED, True, home.address)
-    wait_until("it plays", lambda: (home.path / "status.json").exists(), seconds=30)
+    wait_until("it plays", lambda: _runs(home), seconds=60)
     assert home.said("starting the embedded one")
 
     second = sapo(*home.words())
@@ -156,7 +156,7 @@ def test_a_port_that_is_taken_by_something_else(net: Swarm, tmp_path: Path) -> N
 
 def _runs(home: Home) -> bool:
     status = sapo("status", "--home", home.path, "--json").stdout
-    return '"phase": "starting"' in status and '"running": true' in status
+    return '"phase": "waiting for the next round"' in status and '"running": true' in status
 
 
 def _free_port() -> int:

@@ -305,9 +305,9 @@ def test_wrong_usage_is_exit_status_2() -> None:
 def test_status_of_a_node_that_never_ran(tmp_path: Path, deployment: Path, password: Path) -> None:
     assert init(tmp_path / "home", deployment, password) == 0
     done = _python(*MODULES["sapo"], "status", "--home", str(tmp_path / "home"), "--json")
-    assert done.returncode == 1
+    assert done.returncode == 3, "nothing can be told"
     assert "never ran" in done.stderr
-    assert json.loads(done.stdout) == {"error": done.stderr.strip().removeprefix("sapo: "), "status": 1}
+    assert json.loads(done.stdout) == {"error": done.stderr.strip().removeprefix("sapo: "), "status": 3}
 
 
 def test_verify_names_a_file_that_is_no_deployment(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
+from sapo_client.state.heartbeat import beating
 from sapo_client.state.report import ROUNDS_FILE, STATUS_FILE, RoundReport, StatusFile, read_rounds, read_status
+from sapo_devnet.testkit.alive import wait_until
 
 
 def test_reports_come_back_in_the_order_of_rounds(tmp_path: Path) -> None:
@@ -64,3 +67,47 @@ def test_readers_never_see_half_a_status(tmp_path: Path) -> None:
     with (tmp_path / STATUS_FILE).open() as reader:
         status.update(phase="b")
         assert json.load(reader)["phase"] == "a" * 5000
+
+
+def test_a_status_says_how_long_its_phase_lasts_and_when_the_node_got_on(tmp_path: Path) -> None:
+    status = StatusFile(tmp_path)
+    status.update(phase="training")
+    since, progressed = status.get("phase_since"), status.get("progressed")
+    time.sleep(0.02)
+    status.beat()
+    assert (status.get("phase_since"), status.get("progressed")) == (since, progressed)
+    assert status.get("updated") > progressed
+    status.update(phase="training")
+    assert status.get("phase_since") == since
+    assert status.get("progressed") > progressed
+    status.update(phase="voting")
+    assert status.get("phase_since") > since
+
+
+def test_what_waits_is_known_since_it_was_first_seen_also_after_a_restart(tmp_path: Path) -> None:
+    status = StatusFile(tmp_path)
+    status.progress(["commit/1"])
+    status.beat()
+    first = (read_status(tmp_path) or {})["waiting"]["commit/1"]
+    again = StatusFile(tmp_path)
+    again.progress(["commit/1", "submit/1"])
+    again.progress()
+    again.beat()
+    found = (read_status(tmp_path) or {})["waiting"]
+    assert found["commit/1"] == first
+    assert found["submit/1"] >= first
+    again.progress([])
+    again.beat()
+    assert (read_status(tmp_path) or {})["waiting"] == {}
+
+
+def test_a_status_is_renewed_while_the_node_waits(tmp_path: Path) -> None:
+    status = StatusFile(tmp_path)
+    status.update(phase="waiting for the beacon")
+    before = status.get("updated")
+    with beating(status, 0.02):
+        wait_until("it is written anew", lambda: (read_status(tmp_path) or {})["updated"] > before, seconds=10)
+        assert status.get("progressed") <= before, "which does not say that the node gets on"
+    last = status.get("updated")
+    time.sleep(0.1)
+    assert status.get("updated") == last

@@ -12,7 +12,7 @@ import pytest
 from sapo_client.commands import status
 from sapo_client.state.home import only_one
 from sapo_client.state.report import STATUS_FILE, RoundReport
-from sapo_client.state.settings import ChainSettings, PolicySettings, Settings
+from sapo_client.state.settings import ChainSettings, IpfsSettings, PolicySettings, Settings
 from sapo_devnet.testkit.networks import small_spec
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.errors import SapoError
@@ -32,7 +32,8 @@ def home(tmp_path: Path) -> Path:
     chain = ChainSettings(rpc="http://127.0.0.1:9", deployment=tmp_path / "deployment.json")
     folder = tmp_path / "home"
     folder.mkdir()
-    Settings(chain=chain, policy=PolicySettings(folder=tmp_path)).write(folder)
+    ipfs = IpfsSettings(api="/ip4/127.0.0.1/tcp/7/http")
+    Settings(chain=chain, policy=PolicySettings(folder=tmp_path), ipfs=ipfs).write(folder)
     return folder
 
 
@@ -60,8 +61,9 @@ def test_a_node_that_runs_without_its_chain(home: Path, capsys: pytest.CaptureFi
     assert code == 1
     assert facts["running"] is True
     assert facts["healthy"] is False
-    assert len(facts["reasons"]) == 1
-    assert "127.0.0.1:9" in facts["reasons"][0]
+    chain, daemon = facts["reasons"]
+    assert "127.0.0.1:9" in chain
+    assert "the IPFS daemon at /ip4/127.0.0.1/tcp/7/http does not answer" in daemon
 
 
 def test_a_node_that_was_killed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

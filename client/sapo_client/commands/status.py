@@ -8,93 +8,170 @@ from typing import TYPE_CHECKING, Any
 
 from sapo_client.commands.options import home_option, json_option
 from sapo_verifier.commands.program import Commands, add_parser
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UnableError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sapo_client.duties.standing import Asked, Told
     from sapo_client.state.settings import Settings
+    from sapo_verifier.chain.deployment import Deployment
 
 WORDS = "what the node is doing; exit status 1 if it is unhealthy"
-STALE_SECONDS = 300.0  # a status older than this comes from a node that hangs
+ANSWER_SECONDS = 6.0  # for all that is asked over the network; the answer is there within ten
+LEAST_SECONDS = 2.0  # of these, on a machine that takes long to load the program
+RPC_SECONDS = 4.0  # for one answer of the chain's RPC, which is asked once
+IPFS_SECONDS = 1.5
 
 
 def add_command(commands: Commands) -> None:
     """Give `sapo` the command."""
     parser = add_parser(commands, "status", WORDS, run)
     home_option(parser)
+    words = "a gateway of somebody else, which is asked for a block of this node: is it reached from outside?"
+    parser.add_argument("--probe", metavar="URL", help=words + " (as [ipfs] probe_url says)")
     json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """See `show`."""
-    return show(options.home.expanduser(), as_json=options.json)
+    return show(options.home.expanduser(), as_json=options.json, probe=options.probe)
 
 
-def show(home: Path, *, as_json: bool) -> int:
-    """Print the status; exit status 0 if the node is healthy, 1 with the reasons if not."""
-    from sapo_client.duties.standing import held_up, transactions
-    from sapo_client.state.home import OUTBOX, is_held
+def show(home: Path, *, as_json: bool, probe: str | None = None) -> int:
+    """Print the status, within ten seconds whatever the chain's RPC does; exit status 0 if the node is healthy, 1 with
+    the reasons if not. Raises UnableError where nothing can be told, as the node never ran."""
+    started = time.monotonic()
+    from sapo_client.duties.health.outbox import held_up, outbox_reasons, transactions, waits
+    from sapo_client.duties.health.process import process_reasons, read_process
+    from sapo_client.state.home import OUTBOX
     from sapo_client.state.report import read_rounds, read_status
     from sapo_client.state.settings import Settings
+    from sapo_verifier.chain.deployment import Deployment
 
     settings = Settings.load(home)
+    deployment = Deployment.load(settings.chain.deployment)
     status = read_status(home)
     if status is None:
-        raise SapoError(f"the node in {home} never ran; start it with `sapo run --home {home}`")
+        raise UnableError(f"the node in {home} never ran; start it with `sapo run --home {home}`")
+    reports, now = read_rounds(home), time.time()
+    process = read_process(home, status, reports, deployment.spec.chain.round_blocks, now)
     facts: dict[str, Any] = {
         "node": status.get("node"),
-        "running": is_held(home),
-        "phase": status.get("phase"),
+        "running": process.running,
+        "pid": process.writer,
+        "phase": process.phase,
+        "phase_seconds": round(process.phase_seconds, 1),
         "round": status.get("round"),
-        "updated_seconds_ago": round(time.time() - status["updated"], 1),
-        "trouble": status.get("trouble") or "",
+        "updated_seconds_ago": round(process.silent_seconds, 1),
+        "trouble": process.trouble,
     }
-    reports = read_rounds(home)
     if reports:
-        last = reports[-1]
-        facts["last_round"] = {
-            "round": last["round"],
-            "reward": f"{last['reward']}/{last['completions']}",
-            "external_used": last["external_used"],
-            "external_missing": last["external_missing"],
-            "skipped": last["skipped"],
-        }
-    facts["transactions"] = transactions(home / OUTBOX)
-    facts["held_up"] = held_up(home / OUTBOX)
-    reasons = _own_reasons(facts) + _chain_facts(settings, facts)
-    facts["healthy"] = not reasons
-    facts["reasons"] = reasons
-    if as_json:
-        print(json.dumps(facts, indent=1))
-    else:
-        for name, value in facts.items():
-            if name != "reasons":
-                print(f"{name:20} {value}")
-        for reason in reasons:
-            print(f"unhealthy: {reason}")
-    return 0 if not reasons else 1
+        facts["last_round"] = _last_round(reports[-1])
+    outbox = home / OUTBOX
+    facts["transactions"], facts["held_up"] = transactions(outbox), held_up(outbox)
+    reasons = process_reasons(process)
+    if process.running:
+        reasons += outbox_reasons(waits(status.get("waiting"), now), facts["held_up"], process.round_seconds)
+    end = max(started + ANSWER_SECONDS, time.monotonic() + LEAST_SECONDS)
+    asked = None if facts["node"] is None else _asked(settings, status, reports, outbox, probe)
+    told, others = _elsewhere(settings, deployment, asked, end, ask_daemon=process.running)
+    facts |= told.facts | {"healthy": not reasons + others, "reasons": reasons + others}
+    _print(facts, as_json=as_json)
+    return 0 if facts["healthy"] else 1
 
 
-def _own_reasons(facts: dict[str, Any]) -> list[str]:
-    if not facts["running"]:
-        return [f"the node is not running (its last phase was: {facts['phase']}); start it with `sapo run`"]
-    if facts["updated_seconds_ago"] > STALE_SECONDS:
-        return [f"the node has said nothing for {facts['updated_seconds_ago']:.0f} s; see its log"]
-    return [facts["trouble"]] if facts["trouble"] else []
+def _last_round(report: "Mapping[str, Any]") -> dict[str, Any]:
+    return {
+        "round": report["round"],
+        "reward": f"{report['reward']}/{report['completions']}",
+        "external_used": report["external_used"],
+        "external_missing": report["external_missing"],
+        "skipped": report["skipped"],
+    }
 
 
-def _chain_facts(settings: "Settings", facts: dict[str, Any]) -> list[str]:
-    """Adds what the chain says; returns what is wrong with it."""
-    from sapo_client.duties.standing import chain_facts
-    from sapo_verifier.chain.deployment import Deployment
-    from sapo_verifier.chain.errors import ChainError
+def _asked(
+    settings: "Settings",
+    status: "Mapping[str, Any]",
+    reports: "Sequence[Mapping[str, Any]]",
+    outbox: Path,
+    probe: str | None,
+) -> "Asked":
+    """What the chain is to be asked about; the running node's own words come before the settings."""
+    from sapo_client.duties.standing import Asked
+    from sapo_verifier.chain.signing import GWEI
+
+    def number(key: str) -> int:
+        found = status.get(key)
+        return found if isinstance(found, int) else -1
+
+    return Asked(
+        node=str(status["node"]),
+        outbox=outbox,
+        endpoint=str(status.get("endpoint") or settings.ipfs.endpoint or settings.ipfs.gateway),
+        fee_cap=int(settings.chain.fee_cap_gwei * GWEI),
+        gas_rounds=settings.health.gas_rounds,
+        allow_private=settings.ipfs.allow_private,
+        last_round=settings.sapo.last_round,
+        probe_url=probe or settings.ipfs.probe_url,
+        playing=number("round"),
+        done=number("done_round"),
+        reports=reports,
+    )
+
+
+def _elsewhere(
+    settings: "Settings", deployment: "Deployment", asked: "Asked | None", end: float, *, ask_daemon: bool
+) -> "tuple[Told, list[str]]":
+    """What the chain and the IPFS daemon say until time.monotonic is `end`, and what is wrong with it."""
+    from sapo_client.duties.health.bounded import Late, Work
+    from sapo_client.duties.health.ipfs import daemon_reasons
+    from sapo_client.duties.standing import Standing, Told
+    from sapo_verifier import net
+    from sapo_verifier.chain.errors import ChainError, mask_url
     from sapo_verifier.chain.reader import open_chain
 
-    deployment = Deployment.load(settings.chain.deployment)
+    told = Told({"reached": "not checked: the chain did not tell in time"})
+
+    def look() -> None:
+        with open_chain(deployment, settings.chain.rpc, timeout=RPC_SECONDS, tries=1) as reader:
+            if asked is None:
+                told.facts["chain_round"] = reader.current_round()
+            else:
+                Standing(reader, asked, told).look()
+
+    given = end - time.monotonic()
+    chain = Work(look)
+    daemon = Work(lambda: daemon_reasons(settings.ipfs.api, IPFS_SECONDS) if ask_daemon else [])
+    wrong = [] if asked else ["the node has not got as far as to know its address; see its log"]
     try:
-        with open_chain(deployment, settings.chain.rpc) as reader:
-            if facts["node"] is None:
-                facts["chain_round"] = reader.current_round()
-                return ["the node has not got as far as to know its address; see its log"]
-            return chain_facts(reader, facts, facts["node"])
+        chain.result_by(end)
+    except Late:
+        wrong.append(
+            f"the chain's RPC at {mask_url(settings.chain.rpc)} did not answer everything within {given:.0f} s, so "
+            "what it says of the node is not all known; try again, and use another RPC if it stays so"
+        )
     except ChainError as error:
-        return [str(error)]
+        wrong.append(str(error))
+    try:
+        wrong += daemon.result_by(end)
+    except Late:
+        wrong.append(f"the IPFS daemon at {settings.ipfs.api} did not answer within {given:.0f} s; see its log")
+    net.abort_all()  # nobody waits for what is late
+    # Read in a thread that may go on for a moment.
+    return Told(dict(told.facts)), wrong + [words for each in dict(told.reasons).values() for words in each]
+
+
+def _print(facts: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(facts, indent=1))
+        return
+    for name, value in facts.items():
+        if name == "pay":
+            for round_, words in value.items():
+                print(f"{f'pay of round {round_}':20} {words}")
+        elif name != "reasons":
+            print(f"{name:20} {value}")
+    for reason in facts["reasons"]:
+        print(f"unhealthy: {reason}")

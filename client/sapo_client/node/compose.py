@@ -26,7 +26,7 @@ from sapo_client.node.learner import Learner
 from sapo_client.node.loop import Node, Parts, raise_if
 from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
-from sapo_client.state.report import SayOnce
+from sapo_client.state.report import SayOnce, StatusFile
 from sapo_client.training.sapo import TrainConfig
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
@@ -46,6 +46,7 @@ class Resources:
 
     home: Path
     node: str  # the owner's address
+    status: StatusFile
     reader: ChainReader
     outbox: Outbox
     store: BlockStore
@@ -88,7 +89,12 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
     auditor = Auditor(
         reader, open_.store, spec, open_.worker, open_.bases.tokenizer, open_.model, open_.pins, voter=node
     )
-    pool = makers.pool(auditor, open_.policy, open_.audit_seconds, lambda: raise_if(stop))
+
+    def between() -> None:
+        raise_if(stop)
+        open_.status.progress()
+
+    pool = makers.pool(auditor, open_.policy, open_.audit_seconds, between)
     learner = makers.learner(open_.policy, open_.config, checkpoints, f"{open_.seed}/{node}")
     own = makers.own(
         reader=reader,
@@ -123,6 +129,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         promises=promises,
         duties=duties,
         say=say,
+        status=open_.status,
         poll_seconds=open_.poll_seconds,
         last_round=open_.last_round,
     )

@@ -19,9 +19,10 @@ from sapo_client.duties.duties import Duties
 from sapo_client.duties.promises import Promise, Promises
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.learner import Learner
-from sapo_client.node.reporting import Stages, report_of
+from sapo_client.node.reporting import Stages, report_of, why_not_on_chain
+from sapo_client.node.round_log import RoundLog
 from sapo_client.node.trouble import Trouble
-from sapo_client.state.report import SayOnce, StatusFile, read_rounds
+from sapo_client.state.report import RoundReport, SayOnce, StatusFile
 from sapo_client.training.sapo import Group
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns, put_anew
@@ -66,6 +67,7 @@ class Parts:
     promises: Promises
     duties: Duties | None  # None: it only publishes
     say: SayOnce
+    status: StatusFile
     poll_seconds: float
     last_round: int | None  # to publish in; afterwards the node only does what it owes. None: no end
 
@@ -78,10 +80,10 @@ class Node:
         self._stop = stop
         self._reader = parts.reader
         self._spec = parts.reader.deployment.spec
-        self._status = StatusFile(parts.home)
+        self._status = parts.status
+        self._rounds = RoundLog(parts.home)
         self._played: bytes | None = None  # the beacon of the round that is or was played last, once it is known
         self._done = -1  # the last round that was played to its end
-        self._reported = -1  # the last round that was reported
         self._waited = 0.0  # seconds between rounds
         self._away = Trouble(log)  # of a chain that does not answer
         self._bytes = (0, 0)  # up and down, when last counted
@@ -99,6 +101,7 @@ class Node:
                 round_ = self._reader.current_round()
                 chain_seen = time.monotonic()
                 if round_ > self._done:
+                    self._rounds.begins(round_)
                     self._play(round_)
                     self._done, troubles = round_, 0
                     self._status.update(done_round=round_, phase="waiting for the next round")
@@ -107,19 +110,21 @@ class Node:
                 self._away.over()
             except RoundOver as over:
                 log.warning("round %d was not finished: %s", round_, over)
+                self._rounds.because(round_, f"the round ended before its beacon was captured: {over}")
             except BeaconChanged:
                 log.warning("round %d has another beacon after a reorganization; it is played again", round_)
-                self._done = self._reported = min(self._done, round_ - 1)
+                self._done = min(self._done, round_ - 1)
+                self._rounds.anew(round_)
             except Stopped:
                 break
             except ChainMismatch as error:
                 # For ever, unless the RPC's address leads to another chain for a while: said once, then waited.
                 if self._status.get("trouble") != str(error):
                     log.error("%s", error)
-                self._status.update(phase="waiting for the chain", trouble=str(error))
+                self._chain_is_away(error)
                 self._stop.wait(self._parts.poll_seconds)
             except ChainUnavailable as error:
-                self._status.update(phase="waiting for the chain", trouble=str(error))
+                self._chain_is_away(error)
                 self._away.seen(str(error))
                 if time.monotonic() - chain_seen > CHAIN_PATIENCE:
                     raise
@@ -128,7 +133,10 @@ class Node:
                 troubles += 1
                 self._status.update(trouble=str(error))
                 log.error("round %d: %s", round_, error)
+                self._rounds.because(round_, str(error))
                 if troubles == 3:  # the same again: leave this round, the next may be better
+                    if round_ >= 0:
+                        self._rounds.report(RoundReport(round_, skipped=f"given up after three tries: {error}"))
                     self._done, troubles = round_, 0
                     self._status.update(done_round=round_, phase="waiting for the next round")
                 self._stop.wait(self._parts.poll_seconds)
@@ -141,7 +149,7 @@ class Node:
         parts.learner.roll_back()
         if parts.duties is not None:
             parts.duties.begin()
-        self._status.update(round=round_, phase="waiting for the beacon", trouble="")
+        self._status.update(round=round_, phase="waiting for the beacon", trouble="", **self._pace())
         with stages.timed("waiting"):
             beacon = self._played = self._beacon(round_)
         info = self._standing()
@@ -165,8 +173,7 @@ class Node:
     def _report(self, round_: int, beacon: bytes, own: OwnRound, audited: AuditCounts, stages: Stages) -> None:
         parts, skipped = self._parts, ""
         if own.completions and self._reader.batch_of(parts.node, round_) is None:
-            reason = parts.outbox.state(parts.own.key(round_, beacon)).reason
-            skipped = f"the batch did not get on chain: {reason or 'the round ended before'}"
+            skipped = why_not_on_chain(parts.outbox.state(parts.own.key(round_, beacon)))
         before, self._bytes = self._bytes, parts.blocks.traffic()
         report = report_of(
             round_,
@@ -177,9 +184,7 @@ class Node:
             traffic=(self._bytes[0] - before[0], self._bytes[1] - before[1]),
             skipped=skipped,
         )
-        if round_ != self._reported:
-            report.append_to(parts.home)
-            self._reported = round_
+        self._rounds.report(report)
         log.info(
             "round=%d reward=%d/%d own_with_advantage=%d/%d external_used=%d external_missing=%d repaired=%d/%d "
             "skipped=%r",
@@ -191,10 +196,14 @@ class Node:
 
     def _resume(self) -> None:
         self._parts.learner.resume()
-        reports = read_rounds(self._parts.home)
-        self._reported = reports[-1]["round"] if reports else -1
         self._bytes = self._parts.blocks.traffic()
         self._status.update(node=self._parts.node, phase="starting", round=-1, done_round=-1)
+
+    def _pace(self) -> dict[str, float]:
+        """How long a round takes on this chain, for `sapo status`; {} while no two blocks tell."""
+        blocks = self._spec.chain.round_blocks
+        seconds = self._reader.seconds_per_block(blocks)
+        return {} if seconds is None else {"round_seconds": seconds * blocks}
 
     def _beacon(self, round_: int) -> bytes:
         """The round's beacon; pokes the contract when it is this node's turn, and again where that came to nothing."""
@@ -268,6 +277,10 @@ class Node:
 
     # -- waiting --
 
+    def _chain_is_away(self, error: Exception) -> None:
+        self._status.update(phase="waiting for the chain", trouble=str(error))
+        self._rounds.meanwhile(f"the chain was away: {error}")
+
     def _step(self, round_: int) -> None:
         """Let everything go on, wait one poll. Raises RoundOver once the round is over, Stopped if asked to."""
         parts = self._parts
@@ -278,6 +291,7 @@ class Node:
         if parts.turns:
             parts.turns.step(self._reader.block_number())
         parts.outbox.pump()
+        self._status.progress(parts.outbox.pending())
         self._stop.wait(self._parts.poll_seconds)
         self._raise_if_stopped()
         if (current := self._reader.current_round()) != round_:
@@ -302,6 +316,9 @@ class Node:
         started = time.monotonic()
         self._parts.promises.go_on()
         self._parts.outbox.pump()
+        self._status.progress(self._parts.outbox.pending())
+        if self._status.get("phase") in ("starting", "waiting for the chain"):  # it answers
+            self._status.update(phase="waiting for the next round", trouble="")
         if round_ == self._done:
             self._raise_if_beacon_changed(round_)
         self._stop.wait(self._parts.poll_seconds)

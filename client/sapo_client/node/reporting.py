@@ -8,6 +8,7 @@ from typing import Any
 from sapo_client.batches.auditing import AuditCounts
 from sapo_client.batches.own_batch import OwnRound
 from sapo_client.state.report import RoundReport
+from sapo_client.transactions.outbox import TxState
 
 
 class Stages:
@@ -56,3 +57,23 @@ def report_of(
         seconds_waiting=seconds["waiting"],
         skipped=own.skipped or skipped,
     )
+
+
+def why_not_on_chain(state: TxState) -> str:
+    """Why a batch that was made is not on chain, once its round is over, as the outbox has it. state: the submission's;
+    none where the chain showed a batch that no outbox knows."""
+    match state.status:
+        case "mined":
+            why = (
+                f"the outbox says that it was mined in block {state.block}, but the chain does not show it: a "
+                "reorganization may have removed it, or the RPC lags behind"
+            )
+        case "none":
+            why = "the chain showed it, and does not any more: a reorganization may have removed it, or the RPC lags"
+        case "intent":
+            why = state.reason or "it was not sent when the round ended"
+        case "sent":
+            why = state.reason or "it was sent, and not mined when the round ended"
+        case _:
+            why = state.reason or f"it is {state.status}"
+    return f"the batch did not get on chain: {why}"

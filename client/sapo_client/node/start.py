@@ -19,6 +19,8 @@ from sapo_client.node.compose import HONEST, Makers, Resources, compose
 from sapo_client.node.preflight import Ready
 from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
+from sapo_client.state.heartbeat import beating
+from sapo_client.state.report import StatusFile
 from sapo_client.state.settings import SapoSettings, Settings
 from sapo_client.training.sapo import TrainConfig
 from sapo_client.transactions.outbox import Outbox
@@ -38,13 +40,16 @@ def run(ready: Ready, makers: Makers = HONEST) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    status = StatusFile(ready.home)
+    status.update(node=ready.node, endpoint=ready.endpoint, phase="starting")
     with ExitStack() as stack:
-        resources = _open(ready, stop, stack)
+        stack.enter_context(beating(status))
+        resources = _open(ready, status, stop, stack)
         if not stop.is_set():
             compose(resources, stop, makers).run()
 
 
-def _open(ready: Ready, stop: threading.Event, stack: ExitStack) -> Resources:
+def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitStack) -> Resources:
     settings = ready.settings
     home, node, reader, bases = ready.home, ready.node, ready.reader, ready.bases
     spec, scratch = reader.deployment.spec, home / layout.ENGINE
@@ -72,6 +77,7 @@ def _open(ready: Ready, stop: threading.Event, stack: ExitStack) -> Resources:
     return Resources(
         home=home,
         node=node,
+        status=status,
         reader=reader,
         outbox=outbox,
         store=store,

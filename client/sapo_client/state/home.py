@@ -101,6 +101,8 @@ def only_one(home: Path) -> Iterator[None]:
         else:
             raise UnableError(f"another process runs the node in {home}; stop it first, or choose another --home")
         try:
+            os.ftruncate(held, 0)
+            os.pwrite(held, str(os.getpid()).encode(), 0)
             yield
         finally:
             os.close(held)
@@ -112,3 +114,12 @@ def is_held(home: Path) -> bool:
         return True
     os.close(looked)
     return False
+
+
+def holder(home: Path) -> int | None:
+    """The number of the process that holds the home, or held it last; None where none is noted."""
+    try:
+        text = (home / LOCK).read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    return int(text) if text.isascii() and text.isdecimal() else None

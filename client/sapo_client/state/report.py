@@ -2,8 +2,9 @@
 
 import json
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,20 +89,51 @@ class SayOnce:
 
 
 class StatusFile:
-    """`status.json` in the node's home: read by `sapo status` and by the devnet's clock."""
+    """`status.json` in the node's home: read by `sapo status` and by the devnet's clock. For several threads.
+
+    Three times tell a node that works from one that hangs: `updated`, when the file was written; `progressed`, when the
+    node's own thread last got on with something; `phase_since`, when it began with what it is doing.
+    """
 
     def __init__(self, home: Path) -> None:
         self._path = home / STATUS_FILE
-        self._values: dict[str, Any] = {"pid": os.getpid(), "started": time.time()}
+        self._lock = threading.Lock()
+        now = time.time()
+        self._values: dict[str, Any] = {"pid": os.getpid(), "started": now, "progressed": now}
+        before = (read_status(home) or {}).get("waiting")
+        self._waiting: dict[str, float] = before if isinstance(before, dict) else {}
 
     def update(self, **values: Any) -> None:
-        self._values |= values | {"updated": time.time()}
-        # Not forced to disk: after a power failure the node says anew what it does.
-        data = json.dumps(self._values).encode()
-        write_file(self._path, data, synced="nothing", aside=self._path.with_suffix(".tmp"))
+        """Something else is true now."""
+        with self._lock:
+            now = time.time()
+            if "phase" in values and values["phase"] != self._values.get("phase"):
+                self._values["phase_since"] = now
+            self._values |= values | {"progressed": now}
+            self._write(now)
+
+    def progress(self, waiting: Iterable[str] | None = None) -> None:
+        """The node's own thread gets on. waiting: what it waits to see on chain, by name. Written with the next
+        `beat`."""
+        with self._lock:
+            now = time.time()
+            self._values["progressed"] = now
+            if waiting is not None:
+                self._waiting = {key: self._waiting.get(key, now) for key in waiting}
+
+    def beat(self) -> None:
+        """Written anew, by whatever thread: the process lives."""
+        with self._lock:
+            self._write(time.time())
 
     def get(self, key: str) -> Any:
         return self._values.get(key)
+
+    def _write(self, now: float) -> None:
+        self._values |= {"updated": now, "waiting": self._waiting}
+        # Not forced to disk: after a power failure the node says anew what it does.
+        data = json.dumps(self._values).encode()
+        write_file(self._path, data, synced="nothing", aside=self._path.with_suffix(".tmp"))
 
 
 def read_status(home: Path) -> dict[str, Any] | None:

@@ -40,6 +40,7 @@ class IpfsSettings(Section):
     endpoint: str | None = None  # the multiaddr that peers use; None: the gateway's
     allow_private: bool = False  # a devnet's peers live on loopback
     seconds_per_source: Annotated[float, Field(gt=0, le=600)] = 10.0  # for one block from one peer
+    probe_url: Annotated[str, Field(pattern="^https?://[^/?#]+")] | None = None  # a gateway of somebody else's
 
 
 class PolicySettings(Section):
@@ -99,6 +100,12 @@ class AuditSettings(Section):
     seconds: Annotated[float, Field(gt=0, le=86400)] = 120.0  # for fetching all batches that a round wants
 
 
+class HealthSettings(Section):
+    """When `sapo status` calls the node unhealthy."""
+
+    gas_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = 50  # that the account's coins have to pay for
+
+
 class Settings(Section):
     chain: ChainSettings
     policy: PolicySettings
@@ -106,6 +113,7 @@ class Settings(Section):
     sapo: SapoSettings = SapoSettings()
     generation: GenerationSettings = GenerationSettings()
     audit: AuditSettings = AuditSettings()
+    health: HealthSettings = HealthSettings()
     threads: Annotated[int, Field(ge=0)] = 0  # CPU threads of torch; 0: its own choice
 
     @classmethod

@@ -87,10 +87,7 @@ def pages(reader: ChainReader, cursor: Cursor | None, *, chunk: int = CHUNK) -> 
         read = _read(reader, start, end)
         if read is None:
             if start == end:
-                raise ChainUnavailable(
-                    f"the chain's RPC at {reader.where} does not give the logs even of the single block {start}; "
-                    "use another RPC"
-                )
+                raise _no_logs_of(reader, start)
             chunk = (end - start + 1) // 2
             continue
         events, end_hash = read
@@ -107,6 +104,31 @@ def events_of(reader: ChainReader, transaction: bytes) -> list[ChainEvent]:
     ours = {reader.address_of(contract) for contract in SOLIDITY_NAMES if contract not in UNWATCHED}
     logs = [log for log in (receipt or {}).get("logs", []) if log["address"].lower() in ours]
     return [event for event in (_decode(reader, log) for log in logs) if event is not None]
+
+
+def between(reader: ChainReader, start: int, end: int) -> list[ChainEvent]:
+    """The events of the blocks start … end, in order; for few blocks, since all are kept in memory.
+
+    Raises ChainUnavailable where the RPC fails, also for a single block.
+    """
+    events: list[ChainEvent] = []
+    chunk = end - start + 1
+    while start <= end:
+        read = _read(reader, start, min(start + chunk - 1, end))
+        if read is not None:
+            events += read[0]
+            start += chunk
+        elif chunk == 1:
+            raise _no_logs_of(reader, start)
+        else:
+            chunk //= 2
+    return events
+
+
+def _no_logs_of(reader: ChainReader, block: int) -> ChainUnavailable:
+    return ChainUnavailable(
+        f"the chain's RPC at {reader.where} does not give the logs even of the single block {block}; use another RPC"
+    )
 
 
 def _standing(reader: ChainReader, cursor: Cursor) -> Cursor | None:

@@ -77,14 +77,17 @@ class ChainReader:
     """Reads one deployment through one RPC. Not for several threads at once.
 
     Every method raises ChainUnavailable where the RPC does not answer, and ChainError, in words, where the chain or
-    a contract refuses. Constructing one sends nothing. `timeout`: seconds for one answer.
+    a contract refuses. Constructing one sends nothing. `timeout`: seconds for one answer; `tries`: how often a read is
+    tried in all where the connection fails.
     """
 
-    def __init__(self, rpc_url: str, deployment: Deployment, *, timeout: float = rpc.TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, rpc_url: str, deployment: Deployment, *, timeout: float = rpc.TIMEOUT_SECONDS, tries: int = rpc.TRIES
+    ) -> None:
         self.rpc_url = rpc_url
         self.timeout = timeout
         self.deployment = deployment
-        self.w3 = rpc.connect(rpc_url, timeout=timeout)
+        self.w3 = rpc.connect(rpc_url, retries=tries, timeout=timeout)
         self.where = mask_url(rpc_url)  # for messages
         self._genesis: bytes | None = None
 
@@ -196,6 +199,17 @@ class ChainReader:
         if block < self.deployment.first_block:
             return -1
         return int(self.call(Call("rounds", "currentRound")))
+
+    def seconds_per_block(self, blocks: int) -> float | None:
+        """As the last `blocks` blocks were dated, or those since the deployment; None where there is one only."""
+        head = self.block_number()
+        first = max(self.deployment.block, head - blocks)
+        if head <= first:
+            return None
+        old, new = self._batch([("eth_getBlockByNumber", [hex(block), False]) for block in (first, head)])
+        if old is None or new is None:
+            return None
+        return max(0.0, (int(new["timestamp"], 16) - int(old["timestamp"], 16)) / (head - first))
 
     def first_block_of(self, round_: int) -> int:
         return self.deployment.first_block + round_ * self.deployment.spec.chain.round_blocks
@@ -347,9 +361,14 @@ def _node(address: str, values: tuple[Any, ...], active: bool) -> NodeInfo:
 
 
 @contextmanager
-def open_chain(deployment: Deployment, rpc_url: str = RPC) -> Iterator[ChainReader]:
-    """The chain behind an RPC URL. Raises ChainMismatch where it is not the deployment's, ChainUnavailable."""
-    reader = ChainReader(rpc_url, deployment)
+def open_chain(
+    deployment: Deployment, rpc_url: str = RPC, *, timeout: float = rpc.TIMEOUT_SECONDS, tries: int = rpc.TRIES
+) -> Iterator[ChainReader]:
+    """The chain behind an RPC URL. Raises ChainMismatch where it is not the deployment's, ChainUnavailable.
+
+    timeout, tries: as ChainReader's.
+    """
+    reader = ChainReader(rpc_url, deployment, timeout=timeout, tries=tries)
     try:
         reader.check()
         yield reader

@@ -27,6 +27,7 @@ from sapo_verifier.chain.errors import (
 )
 
 TIMEOUT_SECONDS = 20.0
+TRIES = 3  # of a read, in all, where the connection fails
 PAUSE_SECONDS = 0.1  # before the second try, and twice as long before each further one
 MAX_ANSWER_BYTES = 8 << 20  # parsed JSON takes about thirty times as much; logs are asked for in chunks
 _HEADERS = {"Content-Type": "application/json"}
@@ -119,7 +120,7 @@ class _BadStatus(net.NetError):
         super().__init__(f"status {status}")
 
 
-def connect(url: str, *, retries: int = 3, timeout: float = TIMEOUT_SECONDS) -> Web3:
+def connect(url: str, *, retries: int = TRIES, timeout: float = TIMEOUT_SECONDS) -> Web3:
     """For reads: tried `retries` times in all where the connection fails, 0.1 and 0.2 s apart. `timeout` in seconds."""
     return _web3(url, timeout, retries)
 
