@@ -19,7 +19,6 @@ from sapo_client.duties.duties import Duties
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.learner import Learner
 from sapo_client.node.reporting import Stages, report_of
-from sapo_client.node.trouble import Trouble
 from sapo_client.state.report import SayOnce, StatusFile, read_rounds
 from sapo_client.training.sapo import Group
 from sapo_client.transactions.outbox import Outbox
@@ -29,6 +28,7 @@ from sapo_verifier.chain.errors import ChainMismatch, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
 from sapo_verifier.errors import SapoError
 from sapo_verifier.schedule import FINAL_AFTER
+from sapo_verifier.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
