@@ -3,10 +3,11 @@
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sapo_client.commands.options import home_option, json_option
+from sapo_client.commands.options import chain_options, home_option, json_option, rpcs_of
 from sapo_verifier.commands.program import Commands, add_parser
 from sapo_verifier.errors import SapoError
 
@@ -21,16 +22,17 @@ def add_command(commands: Commands) -> None:
     """Give `sapo` the command."""
     parser = add_parser(commands, "status", WORDS, run)
     home_option(parser)
+    chain_options(parser)
     json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """See `show`."""
-    return show(options.home.expanduser(), as_json=options.json)
+    return show(options.home.expanduser(), as_json=options.json, rpcs=rpcs_of(options))
 
 
-def show(home: Path, *, as_json: bool) -> int:
-    """Print the status; exit status 0 if the node is healthy, 1 with the reasons if not."""
+def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None) -> int:
+    """Print the status; exit status 0 if the node is healthy, 1 with the reasons if not. rpcs: not the home's."""
     from sapo_client.duties.standing import held_up, transactions
     from sapo_client.state.home import OUTBOX, is_held
     from sapo_client.state.report import read_rounds, read_status
@@ -60,7 +62,7 @@ def show(home: Path, *, as_json: bool) -> int:
         }
     facts["transactions"] = transactions(home / OUTBOX)
     facts["held_up"] = held_up(home / OUTBOX)
-    reasons = _own_reasons(facts) + _chain_facts(settings, facts)
+    reasons = _own_reasons(facts) + _chain_facts(settings, rpcs or settings.chain.rpc_urls(home), facts)
     facts["healthy"] = not reasons
     facts["reasons"] = reasons
     if as_json:
@@ -82,7 +84,7 @@ def _own_reasons(facts: dict[str, Any]) -> list[str]:
     return [facts["trouble"]] if facts["trouble"] else []
 
 
-def _chain_facts(settings: "Settings", facts: dict[str, Any]) -> list[str]:
+def _chain_facts(settings: "Settings", rpcs: Sequence[str], facts: dict[str, Any]) -> list[str]:
     """Adds what the chain says; returns what is wrong with it."""
     from sapo_client.duties.standing import chain_facts
     from sapo_verifier.chain.deployment import Deployment
@@ -91,7 +93,7 @@ def _chain_facts(settings: "Settings", facts: dict[str, Any]) -> list[str]:
 
     deployment = Deployment.load(settings.chain.deployment)
     try:
-        with open_chain(deployment, settings.chain.rpc) as reader:
+        with open_chain(deployment, rpcs) as reader:
             if facts["node"] is None:
                 facts["chain_round"] = reader.current_round()
                 return ["the node has not got as far as to know its address; see its log"]

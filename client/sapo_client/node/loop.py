@@ -18,6 +18,7 @@ from sapo_client.duties.bond import top_up_key
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.learner import Learner
+from sapo_client.node.patience import Patience
 from sapo_client.node.reporting import Stages, report_of
 from sapo_client.state.report import SayOnce, StatusFile, read_rounds
 from sapo_client.training.sapo import Group
@@ -32,7 +33,6 @@ from sapo_verifier.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
-CHAIN_PATIENCE = 1800.0  # seconds without a chain before the node gives up
 FEW = 3  # nodes that are thought to wait for a beacon where the last round had no batch to tell
 
 
@@ -65,6 +65,7 @@ class Parts:
     duties: Duties | None  # None: it only publishes
     say: SayOnce
     poll_seconds: float
+    patience_minutes: float  # without a chain, until the node gives up; 0: never
     last_round: int | None  # to publish in; afterwards the node only does what it owes. None: no end
 
 
@@ -82,20 +83,20 @@ class Node:
         self._reported = -1  # the last round that was reported
         self._waited = 0.0  # seconds between rounds
         self._away = Trouble(log)  # of a chain that does not answer
+        self._patience = Patience(parts.patience_minutes, parts.poll_seconds)
         self._bytes = (0, 0)  # up and down, when last counted
 
     # -- the loop --
 
     def run(self) -> None:
-        """Play rounds until asked to stop. Raises ChainUnavailable after half an hour without a chain."""
+        """Play rounds until asked to stop. Raises ChainUnavailable when the patience with a chain that is away ends."""
         self._resume()
-        chain_seen = time.monotonic()
         troubles = 0
         while not self._stop.is_set():
             round_ = -1
             try:
                 round_ = self._reader.current_round()
-                chain_seen = time.monotonic()
+                self._patience.answered()
                 if round_ > self._done:
                     self._play(round_)
                     self._done, troubles = round_, 0
@@ -103,6 +104,7 @@ class Node:
                 else:
                     self._wait_between_rounds(round_)
                 self._away.over()
+                self._patience.well()
             except RoundOver as over:
                 log.warning("round %d was not finished: %s", round_, over)
             except BeaconChanged:
@@ -119,9 +121,7 @@ class Node:
             except ChainUnavailable as error:
                 self._status.update(phase="waiting for the chain", trouble=str(error))
                 self._away.seen(str(error))
-                if time.monotonic() - chain_seen > CHAIN_PATIENCE:
-                    raise
-                self._stop.wait(self._parts.poll_seconds)
+                self._stop.wait(self._patience.after(error))
             except SapoError as error:
                 troubles += 1
                 self._status.update(trouble=str(error))
