@@ -23,7 +23,7 @@ SAPO = [sys.executable, "-m", "sapo_client"]
 @dataclass(frozen=True)
 class NodeOptions:
     deployment: Path
-    rpc: str
+    rpc: str | Sequence[str]  # one URL, or several in order of preference
     policies: Sequence[DevnetPolicy]  # nodes take them in turn
     own_groups: int
     external_groups: int
@@ -71,7 +71,9 @@ class DevnetNode:
         self.api, self.gateway = self._daemon_addresses()
         keystore.write_random_password(self._password)
         command = [*SAPO, "init", "--home", str(self.home), "--password-file", str(self._password), "--light-key"]
-        command += ["--deployment", str(options.deployment), "--rpc", options.rpc, "--allow-private"]
+        command += ["--deployment", str(options.deployment), "--allow-private"]
+        for url in [options.rpc] if isinstance(options.rpc, str) else options.rpc:
+            command += ["--rpc", url]
         policy = options.policies[self.number % len(options.policies)]
         command += ["--policy", str(policy.folder), "--base", policy.base, "--external", options.external]
         command += ["--lora-rank", str(policy.lora_rank)]

@@ -108,6 +108,7 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
     ("change", "exit_status", "words"),
     [
         ({"--rpc": "http://127.0.0.1:9/SECRET"}, 3, "http://127.0.0.1:9/… refuses the connection"),
+        ({"--rpc-file": "/nonexistent"}, 2, "there is no RPC file at /nonexistent"),
         ({"--spec": "/nonexistent.json"}, 2, "cannot be read"),
         ({"--artifacts": "/nonexistent"}, 2, "run `make contracts` first"),
         ({"--first-block": "0"}, 1, "round 0 would begin at block 0"),
@@ -133,6 +134,21 @@ def test_mistakes_are_answered_in_a_sentence(
     assert err.count("\n") == 1
     assert "SECRET" not in out + err
     assert not (tmp_path / "deployment.json").exists()
+
+
+def test_only_the_first_rpc_deploys(
+    anvil: Anvil, spec_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which chain a network is on is chosen, and not looked for."""
+    arguments = ["--unlocked", anvil.account(0).address, "--spec", spec_file, "--out", tmp_path / "d.json"]
+    status, _, err = run_here(capsys, *arguments)
+    assert (status, "name the chain's RPC with --rpc URL or --rpc-file FILE" in err) == (2, True)
+    status, _, err = run_here(capsys, *arguments, "--rpc", "http://127.0.0.1:9", "--rpc", anvil.url)
+    assert (status, "http://127.0.0.1:9 refuses the connection" in err) == (3, True)
+    file = tmp_path / "rpcs"
+    file.write_text(anvil.url)
+    file.chmod(0o600)
+    assert run_here(capsys, *arguments, "--rpc-file", file)[0] == 0
 
 
 def test_a_spec_that_is_not_valid_is_refused(

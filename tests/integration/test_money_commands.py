@@ -87,8 +87,8 @@ def say(network: Network, home: Path, **values: Any) -> None:
     (home / STATUS_FILE).write_text(json.dumps(document | {"phase": "training"} | values))
 
 
-def status(home: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
-    code = cli.main(["status", "--json", "--home", str(home)])
+def status(home: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, dict[str, Any]]:
+    code = cli.main(["status", "--json", "--home", str(home), *more])
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -110,6 +110,29 @@ def test_claim_in_words(network: Network, home: Path, capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     assert f"round {R:6}: producer 2, auditor 33.333333333333333332" in out
     assert "claimed 35.333333333333333332 tokens" in out
+
+
+def test_claim_and_status_take_rpcs_instead_of_the_homes(
+    network: Network, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    final(network)
+    settings = home / "node.toml"
+    settings.write_text(settings.read_text().replace(network.chain.url, "http://127.0.0.1:9"))
+    file = tmp_path / "rpcs"
+    file.write_text(f"http://127.0.0.1:10/KEY\n{network.chain.url}\n")
+    file.chmod(0o600)
+    assert cli.main(["claim", "--home", str(home)]) == 3
+    assert cli.main(["claim", "--home", str(home), "--rpc", "http://127.0.0.1:10/KEY"]) == 3
+    assert "http://127.0.0.1:10/… refuses the connection" in capsys.readouterr().err
+    assert cli.main(["claim", "--home", str(home), "--rpc", "http://127.0.0.1:9", "--rpc-file", str(file)]) == 0
+    assert "claimed" in capsys.readouterr().out
+    say(network, home)
+    assert "refuses the connection" in str(status(home, capsys))
+    assert "refuses the connection" not in str(status(home, capsys, "--rpc-file", str(file)))
+    file.write_text("http://127.0.0.1:10/KEY\nhttp://127.0.0.1:11")
+    said = str(status(home, capsys, "--rpc-file", str(file)))
+    assert "http://127.0.0.1:10/… refuses the connection; http://127.0.0.1:11 refuses the connection" in said
+    assert "KEY" not in said
 
 
 def test_claim_settles_first_what_is_overdue(network: Network, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -263,5 +263,44 @@ def test_an_rpc_that_answers_with_errors_for_a_while_is_waited_for(net: Swarm) -
     assert re.search(r"that is over, after \d+ s and \d+ times", log)
 
 
+def test_a_node_plays_on_over_its_second_rpc(net: Swarm) -> None:
+    """The first one is gone in the middle of a round, and back three rounds later."""
+    with Relay(net.chain.url) as first, Relay(net.chain.url) as second:
+        node = net.add(rpc=[first.url, second.url])
+        node.start()
+        net.begin()
+        net.play_to(1)
+        net.serve_until("the beacon is captured", lambda: net.reader.beacon(1) is not None)
+        first.cut()
+        net.play_to(4)
+        before = first.so_far().calls
+        first.mend()
+        net.play_to(5)
+        wait_until("the first one is used again", lambda: first.so_far().calls > before + 20, seconds=90)
+        net.play_to(6)
+        log = (node.home / "node.log").read_text()
+    assert all(net.reader.batch_of(node.address, r) is not None for r in range(1, 6))
+    assert all(report_of(node, r)["skipped"] == "" for r in range(1, 6))
+    assert f"of the chain's RPCs {first.url} cannot be reached; {second.url} is asked instead" in log
+    assert log.count("is asked instead") <= 3
+    assert "none of the chain's RPCs" not in log
+    assert "that is over" not in log, "the loop met no trouble"
+
+
+def test_a_node_ends_by_itself_where_its_settings_say_so(net: Swarm) -> None:
+    with Relay(net.chain.url) as rpc:
+        node = net.add(rpc=rpc.url)
+        settings = node.home / "node.toml"
+        settings.write_text(settings.read_text().replace("patience_minutes = 30.0", "patience_minutes = 0.05"))
+        node.start()
+        net.begin()
+        net.play_to(1)
+        rpc.cut()
+        wait_until("the node has ended", lambda: not node.alive, seconds=60)
+    assert node.process is not None
+    assert node.process.exit_status() == 3
+    assert "[chain] patience_minutes" in (node.home / "node.log").read_text()
+
+
 def _transactions(net: Swarm, node: DevnetNode) -> int:
     return int(net.chain.rpc("eth_getTransactionCount", node.address, "pending"), 16)

@@ -12,6 +12,7 @@ from sapo_client.state.sqlite import DatabaseBrokenError
 from sapo_client.transactions.store import OutboxError
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.testkit.networks import BOND, Network
+from sapo_verifier import net
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainReset, ChainUnavailable
 
@@ -158,8 +159,20 @@ def test_a_lost_answer_to_a_send_is_not_a_second_transaction(
     assert nonce(network, outbox) == 1
 
 
-def test_the_sender_never_repeats_a_send_by_itself(open_outbox: Open) -> None:
-    assert open_outbox()._wire.sender.provider.tries == 1  # type: ignore[attr-defined]
+def test_the_sender_never_repeats_a_send_by_itself(open_outbox: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    sender, tried = open_outbox()._wire.sender, []
+
+    def broken(data: bytes) -> bytes:
+        tried.append(data)
+        raise net.NoConnection("it broke")
+
+    monkeypatch.setattr(sender.provider, "_exchange", broken)
+    with pytest.raises(net.NoConnection):
+        sender.eth.send_raw_transaction(b"\x02")
+    assert len(tried) == 1
+    with pytest.raises(net.NoConnection):
+        sender.eth.get_balance("0x" + "22" * 20)  # type: ignore[arg-type]
+    assert len(tried) == 1 + 3, "as a read is"
 
 
 def test_a_refusal_counts_only_when_nothing_earlier_is_in_flight(

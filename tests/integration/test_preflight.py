@@ -13,6 +13,7 @@ import pytest
 from sapo_client import cli
 from sapo_client.duties.registration import refuse_useless
 from sapo_client.node.preflight import ready
+from sapo_client.state.settings import Settings
 from sapo_devnet.testkit.anvil import anvil
 from sapo_devnet.testkit.networks import BOND, Network, deploy_on, small_spec
 from sapo_verifier import keystore
@@ -109,6 +110,13 @@ def no_chain(home: Home) -> str:
     return "127.0.0.1:1"
 
 
+def open_rpc_file(home: Home) -> str:
+    home.change("rpc", '"http://127.0.0.1:1"\nrpc_file = "rpcs"')
+    (home.path / "rpcs").write_text(home.network.chain.url)
+    (home.path / "rpcs").chmod(0o644)
+    return "the RPC file"
+
+
 def not_registered(home: Home) -> str:
     return f"{home.address} is not registered. Send it 1"
 
@@ -142,8 +150,8 @@ def no_settings(home: Home) -> str:
 
 
 REFUSALS = {  # and the exit status
-    wrong_password: 2, wrong_chain: 2, no_chain: 3, not_registered: 1, operator_of_nobody: 1, wrong_folder: 3,
-    unknown_base: 2, private_endpoint: 2, no_settings: 2,
+    wrong_password: 2, wrong_chain: 2, no_chain: 3, open_rpc_file: 2, not_registered: 1, operator_of_nobody: 1,
+    wrong_folder: 3, unknown_base: 2, private_endpoint: 2, no_settings: 2,
 }  # fmt: skip
 
 
@@ -169,6 +177,26 @@ def test_what_is_wrong_is_said_before_anything_heavy_is_imported(make: Callable[
         assert sentence in said, refusal
     assert "sapo_client.node.preflight" in modules, "the list of modules was understood"
     assert not set(HEAVY) & set(modules)
+
+
+def test_init_takes_a_file_of_rpcs_that_is_private(
+    network: tuple[Network, Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, deployment, base = network
+    keystore.write_random_password(tmp_path / "password")
+    file = tmp_path / "rpcs"
+    file.write_text(f"{made.chain.url}/KEY\nhttp://127.0.0.1:9\n")
+    words = ["init", "--home", str(tmp_path / "home"), "--deployment", str(deployment), "--policy", str(base)]
+    words += ["--password-file", str(tmp_path / "password"), "--light-key", "--allow-private", "--rpc-file", str(file)]
+    file.chmod(0o644)
+    assert cli.main(words) == 2
+    assert "the RPC file" in capsys.readouterr().err
+    assert not (tmp_path / "home").exists()
+    file.chmod(0o600)
+    assert cli.main(words) == 0
+    assert "KEY" not in (tmp_path / "home" / "node.toml").read_text()
+    urls = [f"{made.chain.url}/KEY", "http://127.0.0.1:9"]
+    assert Settings.load(tmp_path / "home").chain.rpc_urls(tmp_path / "home") == urls
 
 
 def test_a_slashed_node_is_refused_and_one_that_owes_is_not(make: Callable[[], Home]) -> None:

@@ -31,14 +31,14 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Swarm]:
 class Home:
     """A node's home whose daemon is the embedded one, on ports that nobody uses."""
 
-    def __init__(self, net: Swarm, folder: Path, *options: Any) -> None:
+    def __init__(self, net: Swarm, folder: Path, *options: Any, rpc: str = "") -> None:
         self.net = net
         self.path = folder / "home"
         self.password = folder / "password"
         keystore.write_random_password(self.password)
         api, gateway = (f"/ip4/127.0.0.1/tcp/{_free_port()}/http" for _ in range(2))
         words = ["init", "--home", self.path, "--password-file", self.password, "--light-key", "--allow-private"]
-        words += ["--deployment", net.folder / "deployment.json", "--rpc", net.chain.url, "--policy", net.policy]
+        words += ["--deployment", net.folder / "deployment.json", "--rpc", rpc or net.chain.url, "--policy", net.policy]
         words += ["--ipfs-api", api, "--ipfs-gateway", gateway, "--poll-seconds", "0.1", "--threads", "1"]
         made = sapo(*words, *options)
         assert made.returncode == 0, made.stderr
@@ -136,7 +136,7 @@ def test_a_base_with_one_byte_changed_is_refused(net: Swarm, tmp_path: Path) -> 
 
 
 def test_an_rpc_that_does_not_answer_at_the_start(net: Swarm, tmp_path: Path) -> None:
-    words = Home(net, tmp_path, "--rpc", "http://127.0.0.1:9").run(status=3).stderr
+    words = Home(net, tmp_path, rpc="http://127.0.0.1:9").run(status=3).stderr
     assert "127.0.0.1:9" in words
 
 

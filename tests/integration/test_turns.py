@@ -159,6 +159,7 @@ def light_node(voter: Voter) -> Node:
         duties=None,
         say=SayOnce(logging.getLogger("sapo_client").warning),
         poll_seconds=0.0,
+        patience_minutes=30.0,
         last_round=None,
     )
     return Node(parts, Polls())

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from sapo_client.node import trouble
-from sapo_client.node.trouble import Trouble
+from sapo_verifier import trouble
+from sapo_verifier.trouble import Trouble
 
 
 @pytest.fixture
@@ -28,6 +28,17 @@ def test_what_lasts_is_three_lines(clock: list[float], caplog: pytest.LogCapture
         "the chain is away",
         "the chain answers HTTP 502 (for 600 s, 601 times)",
         "that is over, after 700 s and 700 times",
+    ]
+
+
+def test_words_that_differ_each_time_are_said_once(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    met = Trouble(logging.getLogger("sapo"))
+    for i in range(9):
+        met.seen(f"try again in {i} s", "busy")
+    met.over("it answers")
+    assert [record.getMessage() for record in caplog.records] == [
+        "try again in 0 s",
+        "it answers, after 0 s and 9 times",
     ]
 
 

@@ -30,7 +30,7 @@ BACKUP = (
 
 
 class KeystoreError(UsageError):
-    """A key or password file that is missing, unsafe or wrong."""
+    """A file with a key or another secret that is missing, unsafe or wrong."""
 
 
 def create(path: Path, password: str, *, work_factor: int = SCRYPT_WORK_FACTOR) -> str:
@@ -88,26 +88,33 @@ def _decrypt(keystore: "dict[str, Any]", password: str) -> bytes:
 
 
 def read_password(path: Path | None) -> str:
-    """The password: the first line of a file, or typed, but only where somebody sits at a terminal.
+    """The password: the first line of a file (see read_secret), or typed, but only where somebody sits at a terminal.
 
-    A file that its group can read, and a mounted secret that all can read, are taken with a warning: that is how some
-    service managers hand them over. Raises KeystoreError if the file can be read or changed by others, is empty or
-    missing, or if there is nobody to ask.
+    Raises KeystoreError also where the file is empty, or there is nobody to ask.
     """
     if path is None:
         if not sys.stdin.isatty():
             raise KeystoreError("no password: name a file with --password-file (there is no terminal to ask at)")
         return getpass.getpass("Password of the keystore: ")
-    mounted = path.resolve().is_relative_to(SECRETS)
-    readers = 0o044 if mounted else 0o040
-    data = _read_private(path, "password file", "write the password into it, or name another file", readers)
-    try:
-        lines = data.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise KeystoreError(f"the password file {path} is not UTF-8 text") from None
+    lines = read_secret(path, "password file", "write the password into it, or name another file")
     if not lines or not lines[0]:
         raise KeystoreError(f"the password file {path} is empty; its first line must be the password")
     return lines[0]
+
+
+def read_secret(path: Path, what: str, remedy: str) -> list[str]:
+    """The lines of a file that holds a secret. what, remedy: what it is, and what to do if it is not there, in words.
+
+    A file that its group can read, and a mounted secret that all can read, are taken with a warning: that is how some
+    service managers hand them over. Raises KeystoreError if the file can be read or changed by others, is missing or
+    no text.
+    """
+    mounted = path.resolve().is_relative_to(SECRETS)
+    data = _read_private(path, what, remedy, 0o044 if mounted else 0o040)
+    try:
+        return data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise KeystoreError(f"the {what} {path} is not UTF-8 text") from None
 
 
 def write_random_password(path: Path) -> None:

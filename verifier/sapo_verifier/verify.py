@@ -8,7 +8,8 @@ from pathlib import Path
 from sapo_verifier.audit import Audit, CheckResult, PolicyModel, fetch_batch
 from sapo_verifier.bases import Bases
 from sapo_verifier.chain.deployment import Deployment
-from sapo_verifier.chain.reader import RPC, ChainReader, open_chain
+from sapo_verifier.chain.reader import ChainReader, open_chain
+from sapo_verifier.chain.urls import RPC
 from sapo_verifier.checks import Verdict, check_batch, verdict
 from sapo_verifier.errors import UnableError
 from sapo_verifier.facts import BatchFacts, BatchInfo
@@ -90,7 +91,7 @@ def verify_batch(
     index: int,
     deployment: Deployment,
     *,
-    rpc: str = RPC,
+    rpc: str | Sequence[str] = RPC,
     gateways: Sequence[str] = (),
     base_folders: Sequence[Path] = (),
     model: bool = False,

@@ -2,10 +2,9 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
-from sapo_client.commands.options import home_option, json_option, password_option
+from sapo_client.commands.options import chain_options, home_option, json_option, password_option, rpcs_of
 from sapo_verifier.commands.program import Commands, add_parser
 from sapo_verifier.errors import UnableError
 
@@ -19,17 +18,18 @@ def add_command(commands: Commands) -> None:
     password_option(parser)
     words = "search from here on (registration, or 5000 rounds)"
     parser.add_argument("--since", type=_round, metavar="ROUND", help=words)
+    chain_options(parser)
     json_option(parser, "for programs; amounts in the token's smallest unit")
 
 
 def run(options: argparse.Namespace) -> int:
     """Claims everything and prints it. Raises SapoError, with what to do, where it cannot."""
-    document = _claimed(options.home.expanduser(), options.password_file, options.since)
+    document = _claimed(options)
     print(json.dumps(document, indent=1)) if options.json else _print(document)
     return 0
 
 
-def _claimed(home: Path, password_file: Path | None, since: int | None) -> dict[str, Any]:
+def _claimed(options: argparse.Namespace) -> dict[str, Any]:
     from sapo_client.duties.claiming import claim_all
     from sapo_client.state import home as layout
     from sapo_client.state.settings import Settings
@@ -38,6 +38,7 @@ def _claimed(home: Path, password_file: Path | None, since: int | None) -> dict[
     from sapo_verifier.chain.deployment import Deployment
     from sapo_verifier.chain.reader import open_chain
 
+    home = options.home.expanduser()
     settings = Settings.load(home)
     if layout.is_held(home):
         raise UnableError(
@@ -45,11 +46,12 @@ def _claimed(home: Path, password_file: Path | None, since: int | None) -> dict[
             "is ready. Wait, or stop it first"
         )
     with layout.only_one(home):
-        account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
-        with open_chain(Deployment.load(settings.chain.deployment), settings.chain.rpc) as reader:
+        account = keystore.load(home / layout.KEYSTORE, keystore.read_password(options.password_file))
+        rpcs = rpcs_of(options) or settings.chain.rpc_urls(home)
+        with open_chain(Deployment.load(settings.chain.deployment), rpcs) as reader:
             outbox = Outbox.at_home(home, settings.chain, reader, account)
             try:
-                return claim_all(reader, outbox, settings.chain.owner or account.address.lower(), since)
+                return claim_all(reader, outbox, settings.chain.owner or account.address.lower(), options.since)
             finally:
                 outbox.close()
 

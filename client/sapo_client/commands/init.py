@@ -15,6 +15,7 @@ from sapo_client.commands.options import (
     set_option,
 )
 from sapo_client.training.rules import DEFAULT_EXTERNAL, EXTERNAL_RULES
+from sapo_verifier.commands.options import add_rpc_options
 from sapo_verifier.commands.program import Commands, add_parser
 
 
@@ -30,7 +31,7 @@ def add_command(commands: Commands) -> None:
     device_option(parser)
     words = "of a base that peers use, to check"
     parser.add_argument("--base-folder", type=Path, action="append", default=[], metavar="FOLDER", help=words)
-    parser.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
+    add_rpc_options(parser)
     parser.add_argument("--owner", help="the node's address, where this key is only its operator")
     parser.add_argument("--ipfs-api", default="/ip4/127.0.0.1/tcp/5001/http", metavar="MULTIADDR", help="(%(default)s)")
     parser.add_argument(
@@ -57,10 +58,13 @@ def run(options: argparse.Namespace) -> int:
     from sapo_client.state.assignments import assigned, merged
     from sapo_client.state.settings import Settings
     from sapo_verifier import keystore
+    from sapo_verifier.chain.urls import RPC, rpc_urls
 
+    rpc_urls(options.rpc, options.rpc_file)  # a file that cannot be is told before anything is made
     document = {
         "chain": {
-            "rpc": options.rpc,
+            "rpc": options.rpc if options.rpc or options.rpc_file else [RPC],
+            "rpc_file": options.rpc_file.resolve() if options.rpc_file else None,
             "deployment": options.deployment.resolve(),
             "poll_seconds": options.poll_seconds,
             "owner": options.owner.lower() if options.owner else None,

@@ -4,6 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
+from sapo_verifier.commands.options import add_rpc_options
 from sapo_verifier.commands.program import Commands, add_parser
 from sapo_verifier.errors import UsageError
 
@@ -40,7 +41,7 @@ def _add_spec(steps: Commands) -> None:
 def _add_deploy(steps: Commands) -> None:
     parser = add_parser(steps, "deploy", "deploy the contracts for a spec", run_deploy)
     parser.description, parser.formatter_class = DEPLOY, argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--rpc", required=True, metavar="URL", help="the chain's RPC")
+    add_rpc_options(parser, "no default; to deploy only the first is used")
     parser.add_argument("--spec", required=True, type=Path, metavar="FILE", help="the network's rules, JSON")
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="the deployment file to write")
     key = parser.add_mutually_exclusive_group(required=True)
@@ -80,21 +81,25 @@ def run_deploy(options: argparse.Namespace) -> int:
     from sapo_verifier.chain.deploying import deploy
     from sapo_verifier.chain.errors import coins
     from sapo_verifier.chain.reader import open_chain
+    from sapo_verifier.chain.urls import rpc_urls
     from sapo_verifier.networks import read_spec
 
     if options.out.exists() and not options.replace:
         raise UsageError(f"{options.out} exists already; name another file, or pass --replace")
+    if not options.rpc and not options.rpc_file:
+        raise UsageError("name the chain's RPC with --rpc URL or --rpc-file FILE")
+    url = rpc_urls(options.rpc, options.rpc_file)[0]  # no other: a chain is chosen here, and not looked for
     spec = read_spec(options.spec)
     account = options.unlocked
     if options.keystore is not None:
         account = keystore.load(options.keystore, keystore.read_password(options.password_file))
 
-    w3 = rpc.connect_for_sending(options.rpc)
-    with rpc.transport(options.rpc):
+    w3 = rpc.connect_for_sending(url)
+    with rpc.transport(url):
         deployment = deploy(w3, account, spec, artifacts=options.artifacts, first_block=options.first_block)
     rpc.close(w3)
     deployment.save(options.out)
-    with open_chain(deployment, options.rpc):
+    with open_chain(deployment, url):
         pass  # it is the chain that the file describes
 
     print(f"chain {deployment.chain_id}, block {deployment.block}; round 0 begins at block {deployment.first_block}")

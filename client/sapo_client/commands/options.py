@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from sapo_verifier.commands.options import add_rpc_options
 from sapo_verifier.errors import UnableError
 
 DEFAULT_HOME = Path("~/.sapo")
@@ -13,6 +14,18 @@ BASE_HELP = "the model's id in the network's spec"
 
 def home_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--home", type=Path, default=DEFAULT_HOME, help="the node's folder (%(default)s)")
+
+
+def chain_options(parser: argparse.ArgumentParser) -> None:
+    """What `rpcs_of` reads."""
+    add_rpc_options(parser, "as the settings say")
+
+
+def rpcs_of(options: argparse.Namespace) -> list[str] | None:
+    """The RPCs that the options name; None: those of the settings. Raises UsageError for a file that cannot be."""
+    from sapo_verifier.chain.urls import rpc_urls
+
+    return rpc_urls(options.rpc, options.rpc_file) if options.rpc or options.rpc_file else None
 
 
 def json_option(parser: argparse.ArgumentParser, words: str = "for programs") -> None:

@@ -3,15 +3,16 @@
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sapo_client.commands.options import home_option, json_option
+from sapo_client.commands.options import chain_options, home_option, json_option, rpcs_of
 from sapo_verifier.commands.program import Commands, add_parser
 from sapo_verifier.errors import UnableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from sapo_client.duties.standing import Asked, Told
     from sapo_client.state.settings import Settings
@@ -30,17 +31,19 @@ def add_command(commands: Commands) -> None:
     home_option(parser)
     words = "a gateway of somebody else, which is asked for a block of this node: is it reached from outside?"
     parser.add_argument("--probe", metavar="URL", help=words + " (as [ipfs] probe_url says)")
+    chain_options(parser)
     json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """See `show`."""
-    return show(options.home.expanduser(), as_json=options.json, probe=options.probe)
+    return show(options.home.expanduser(), as_json=options.json, rpcs=rpcs_of(options), probe=options.probe)
 
 
-def show(home: Path, *, as_json: bool, probe: str | None = None) -> int:
+def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None, probe: str | None = None) -> int:
     """Print the status, within ten seconds whatever the chain's RPC does; exit status 0 if the node is healthy, 1 with
-    the reasons if not. Raises UnableError where nothing can be told, as the node never ran."""
+    the reasons if not. rpcs: instead of the home's. Raises UnableError where nothing can be told: the node never ran.
+    """
     started = time.monotonic()
     from sapo_client.duties.health.outbox import held_up, outbox_reasons, transactions, waits
     from sapo_client.duties.health.process import process_reasons, read_process
@@ -75,7 +78,8 @@ def show(home: Path, *, as_json: bool, probe: str | None = None) -> int:
         reasons += outbox_reasons(waits(status.get("waiting"), now), facts["held_up"], process.round_seconds)
     end = max(started + ANSWER_SECONDS, time.monotonic() + LEAST_SECONDS)
     asked = None if facts["node"] is None else _asked(settings, status, reports, outbox, probe)
-    told, others = _elsewhere(settings, deployment, asked, end, ask_daemon=process.running)
+    urls = rpcs or settings.chain.rpc_urls(home)
+    told, others = _elsewhere(settings, urls, deployment, asked, end, ask_daemon=process.running)
     facts |= told.facts | {"healthy": not reasons + others, "reasons": reasons + others}
     _print(facts, as_json=as_json)
     return 0 if facts["healthy"] else 1
@@ -122,7 +126,13 @@ def _asked(
 
 
 def _elsewhere(
-    settings: "Settings", deployment: "Deployment", asked: "Asked | None", end: float, *, ask_daemon: bool
+    settings: "Settings",
+    urls: Sequence[str],
+    deployment: "Deployment",
+    asked: "Asked | None",
+    end: float,
+    *,
+    ask_daemon: bool,
 ) -> "tuple[Told, list[str]]":
     """What the chain and the IPFS daemon say until time.monotonic is `end`, and what is wrong with it."""
     from sapo_client.duties.health.bounded import Late, Work
@@ -135,7 +145,7 @@ def _elsewhere(
     told = Told({"reached": "not checked: the chain did not tell in time"})
 
     def look() -> None:
-        with open_chain(deployment, settings.chain.rpc, timeout=RPC_SECONDS, tries=1) as reader:
+        with open_chain(deployment, urls, timeout=RPC_SECONDS / min(2, len(urls)), tries=1) as reader:
             if asked is None:
                 told.facts["chain_round"] = reader.current_round()
             else:
@@ -148,8 +158,9 @@ def _elsewhere(
     try:
         chain.result_by(end)
     except Late:
+        where = " and ".join(map(mask_url, urls))
         wrong.append(
-            f"the chain's RPC at {mask_url(settings.chain.rpc)} did not answer everything within {given:.0f} s, so "
+            f"the chain's RPC at {where} did not answer everything within {given:.0f} s, so "
             "what it says of the node is not all known; try again, and use another RPC if it stays so"
         )
     except ChainError as error:

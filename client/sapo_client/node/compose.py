@@ -61,6 +61,7 @@ class Resources:
     config: TrainConfig
     seed: int
     poll_seconds: float
+    patience_minutes: float  # without a chain, until the node gives up; 0: never
     audit_seconds: float  # for fetching all batches that a round wants
     last_round: int | None  # to publish in; None: no end
 
@@ -131,6 +132,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         say=say,
         status=open_.status,
         poll_seconds=open_.poll_seconds,
+        patience_minutes=open_.patience_minutes,
         last_round=open_.last_round,
     )
     return Node(parts, stop)

@@ -19,9 +19,9 @@ from sapo_client.duties.duties import Duties
 from sapo_client.duties.promises import Promise, Promises
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.learner import Learner
+from sapo_client.node.patience import Patience
 from sapo_client.node.reporting import Stages, report_of, why_not_on_chain
 from sapo_client.node.round_log import RoundLog
-from sapo_client.node.trouble import Trouble
 from sapo_client.state.report import RoundReport, SayOnce, StatusFile
 from sapo_client.training.sapo import Group
 from sapo_client.transactions.outbox import Outbox
@@ -31,10 +31,10 @@ from sapo_verifier.chain.errors import ChainMismatch, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
 from sapo_verifier.errors import SapoError
 from sapo_verifier.schedule import FINAL_AFTER
+from sapo_verifier.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
-CHAIN_PATIENCE = 1800.0  # seconds without a chain before the node gives up
 FEW = 3  # nodes that are thought to wait for a beacon where the last round had no batch to tell
 
 
@@ -69,6 +69,7 @@ class Parts:
     say: SayOnce
     status: StatusFile
     poll_seconds: float
+    patience_minutes: float  # without a chain, until the node gives up; 0: never
     last_round: int | None  # to publish in; afterwards the node only does what it owes. None: no end
 
 
@@ -86,20 +87,20 @@ class Node:
         self._done = -1  # the last round that was played to its end
         self._waited = 0.0  # seconds between rounds
         self._away = Trouble(log)  # of a chain that does not answer
+        self._patience = Patience(parts.patience_minutes, parts.poll_seconds)
         self._bytes = (0, 0)  # up and down, when last counted
 
     # -- the loop --
 
     def run(self) -> None:
-        """Play rounds until asked to stop. Raises ChainUnavailable after half an hour without a chain."""
+        """Play rounds until asked to stop. Raises ChainUnavailable when the patience with a chain that is away ends."""
         self._resume()
-        chain_seen = time.monotonic()
         troubles = 0
         while not self._stop.is_set():
             round_ = -1
             try:
                 round_ = self._reader.current_round()
-                chain_seen = time.monotonic()
+                self._patience.answered()
                 if round_ > self._done:
                     self._rounds.begins(round_)
                     self._play(round_)
@@ -108,6 +109,7 @@ class Node:
                 else:
                     self._wait_between_rounds(round_)
                 self._away.over()
+                self._patience.well()
             except RoundOver as over:
                 log.warning("round %d was not finished: %s", round_, over)
                 self._rounds.because(round_, f"the round ended before its beacon was captured: {over}")
@@ -126,9 +128,7 @@ class Node:
             except ChainUnavailable as error:
                 self._chain_is_away(error)
                 self._away.seen(str(error))
-                if time.monotonic() - chain_seen > CHAIN_PATIENCE:
-                    raise
-                self._stop.wait(self._parts.poll_seconds)
+                self._stop.wait(self._patience.after(error))
             except SapoError as error:
                 troubles += 1
                 self._status.update(trouble=str(error))

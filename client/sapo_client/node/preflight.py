@@ -69,7 +69,7 @@ def ready(
         account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
         operator = account.address.lower()
         node = settings.chain.owner or operator
-        with open_chain(deployment, settings.chain.rpc) as reader:
+        with open_chain(deployment, settings.chain.rpc_urls(home)) as reader:
             info = reader.node_of(node)
             if info.state in (NodeState.NONE, NodeState.WITHDRAWN):
                 refuse_unregistered(info, operator, int(deployment.spec.chain.bond, 16), register=register)

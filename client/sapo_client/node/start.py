@@ -92,6 +92,7 @@ def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitSt
         config=train_config(settings.sapo),
         seed=settings.sapo.seed,
         poll_seconds=settings.chain.poll_seconds,
+        patience_minutes=settings.chain.patience_minutes,
         audit_seconds=settings.audit.seconds,
         last_round=settings.sapo.last_round,
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from sapo_client.state.assignments import merged
 from sapo_client.training.rules import DEFAULT_EXTERNAL, External
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 FILE_NAME = "node.toml"
 
 
+def _listed(rpc: Any) -> Any:
+    return [rpc] if isinstance(rpc, str) else rpc
+
+
+RpcUrls = Annotated[list[str], Field(min_length=1), BeforeValidator(_listed)]
+
+
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -24,12 +31,20 @@ class Section(BaseModel):
 class ChainSettings(Section):
     """Where the chain is, and which network on it."""
 
-    rpc: str = "http://127.0.0.1:8545"
+    rpc: RpcUrls | None = None  # in order of preference; a single one may be a bare string
+    rpc_file: Path | None = None  # further ones, one a line; relative to the home. Neither: this machine's (urls.RPC)
+    patience_minutes: Annotated[float, Field(ge=0, le=1e6)] = 30.0  # without an RPC, until the node ends; 0: for ever
     deployment: Path  # deployment.json, as written by `sapo network deploy`
     poll_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
     owner: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$")] | None = None  # where this key is only its operator
     fee_cap_gwei: Annotated[float, Field(gt=0, le=1e6)] = 500.0  # per gas; while a block asks more, nothing is sent
     confirmations: Annotated[int, Field(ge=1, le=10_000)] = 12  # blocks until no reorganization is expected any more
+
+    def rpc_urls(self, home: Path) -> list[str]:
+        """In order of preference. Raises UsageError for a file that others can read, or without a URL."""
+        from sapo_verifier.chain.urls import rpc_urls
+
+        return rpc_urls(self.rpc, home / self.rpc_file.expanduser() if self.rpc_file else None)
 
 
 class IpfsSettings(Section):
@@ -136,9 +151,11 @@ class Settings(Section):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
+            from sapo_verifier.chain.errors import scrub
+
             first = error.errors(include_url=False)[0]
             raise UsageError(
-                f"{where}: {'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}"
+                f"{where}: {'.'.join(map(str, first['loc']))} = {scrub(repr(first['input']))}: {first['msg']}"
             ) from error
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Self:

@@ -104,7 +104,6 @@ class Outbox:
 
     def close(self) -> None:
         self._store.close()
-        self._wire.close()
 
     # -- what the node calls --
 

@@ -24,10 +24,7 @@ class Wire:
     def __init__(self, reader: ChainReader, account: "LocalAccount") -> None:
         self._reader = reader
         self._account = account
-        self.sender = rpc.connect_for_sending(reader.rpc_url, timeout=reader.timeout)
-
-    def close(self) -> None:
-        rpc.close(self.sender)
+        self.sender = reader.w3  # only reads are ever repeated by it
 
     def request(self, entry: Entry) -> Any:
         """What is to be estimated, called or signed for an entry."""

@@ -35,7 +35,7 @@ class Swarm:
     nodes: list[DevnetNode] = field(default_factory=list)
     others: list[Process] = field(default_factory=list)
 
-    def add(self, *, rpc: str | None = None, own_groups: int = 1, external_groups: int = 2) -> DevnetNode:
+    def add(self, *, rpc: str | Sequence[str] = "", own_groups: int = 1, external_groups: int = 2) -> DevnetNode:
         """A node with its daemon and a funded key, not started yet."""
         number = len(self.nodes)
         node = DevnetNode(f"node{number}", self.folder / f"node{number}", number)

@@ -1,6 +1,7 @@
 """The network that the faults fall upon: real nodes, each behind two providers of its own, and a chain whose rounds end
 also for who is late."""
 
+import json
 import os
 import re
 import secrets
@@ -211,5 +212,5 @@ def chaos_net(folder: Path, policy: Path) -> Iterator[Net]:
 def _use(node: DevnetNode, urls: list[str]) -> None:
     """Several RPCs in the node's settings."""
     path = node.home / "node.toml"
-    words = re.sub(r"(?m)^rpc = .*$", f"rpc = {urls[0]!r}", path.read_text())
+    words = re.sub(r"(?m)^rpc = .*$", f"rpc = {json.dumps(urls)}", path.read_text())
     path.write_text(words)

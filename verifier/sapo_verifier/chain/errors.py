@@ -101,7 +101,7 @@ def explain(error: BaseException) -> str:
         return "the chain's RPC did not answer in time; try again, or use another RPC"
     if isinstance(error, net.NoConnection | ConnectionError):
         return "the chain's RPC cannot be reached; is it running? Start it, or point --rpc at one that is"
-    return f"unexpected {type(error).__name__}: {_scrub(str(error)) or 'no message'}"
+    return f"unexpected {type(error).__name__}: {scrub(str(error)) or 'no message'}"
 
 
 def explain_rpc_error(error: dict[str, Any]) -> str:
@@ -115,7 +115,7 @@ def explain_rpc_error(error: dict[str, Any]) -> str:
     if "revert" in message.lower():
         return explain_revert(b"", message)
     code = error.get("code")
-    return f"the chain's RPC answered: {_scrub(message) or 'an error without a message'} (code {code})"
+    return f"the chain's RPC answered: {scrub(message) or 'an error without a message'} (code {code})"
 
 
 def explain_revert(data: bytes, message: str = "") -> str:
@@ -136,7 +136,7 @@ def explain_revert(data: bytes, message: str = "") -> str:
             f"the contract refused with an error that this version does not know (selector 0x{selector.hex()}); "
             "is the client as new as the contracts?"
         )
-    reason = _scrub(message.removeprefix("execution reverted").strip(": "))
+    reason = scrub(message.removeprefix("execution reverted").strip(": "))
     if reason and not reason.startswith("0x") and reason != "no data":
         return f"the contract refused: {reason}"
     return "the contract refused without giving a reason; does the deployment file fit the contracts?"
@@ -148,6 +148,12 @@ def is_passing(error: dict[str, Any]) -> bool:
     if _revert_data(error.get("data")) or "revert" in message:
         return False
     return error.get("code") in PASSING_CODES or any(part in message for part in PASSING)
+
+
+def is_busy(error: dict[str, Any]) -> bool:
+    """Whether the error object in an answer to a send says nothing about the transaction, only about the provider."""
+    message = str(error.get("message") or "").lower()
+    return is_passing(error) and not any(part in message for part in RPC_ERRORS)
 
 
 @cache
@@ -191,7 +197,7 @@ def _revert_data(data: Any) -> bytes:
     return bytes.fromhex(found[1]) if found else b""
 
 
-def _scrub(message: str) -> str:
+def scrub(message: str) -> str:
     """One line, bounded, with URLs masked."""
     masked = re.sub(r"https?://[^\s'\"<>]+", lambda found: mask_url(found[0]), message)
     masked = re.sub(r"(with url: )\S+", r"\1…", masked)

@@ -10,20 +10,19 @@ from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_verifier import protocol
-from sapo_verifier.chain import rpc
+from sapo_verifier.chain import failover, rpc
+from sapo_verifier.chain.anchor import Anchor
 from sapo_verifier.chain.contracts import SOLIDITY_NAMES, Call, DecodingError
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import (
     ChainError,
     ChainMismatch,
-    ChainReset,
     ChainUnavailable,
     explain,
     mask_url,
 )
+from sapo_verifier.chain.urls import RPC
 from sapo_verifier.facts import BatchInfo
-
-RPC = "http://127.0.0.1:8545"  # where a node on this machine answers
 
 ZERO = bytes(32)
 MAX_BATCHES = 1 << 16  # of a round that `batches_of` reads; each node has one at most
@@ -74,7 +73,8 @@ class PolicyInfo:
 
 
 class ChainReader:
-    """Reads one deployment through one RPC. Not for several threads at once.
+    """Reads one deployment through one RPC, or through the first of several that is well (failover.py). Not for several
+    threads at once.
 
     Every method raises ChainUnavailable where the RPC does not answer, and ChainError, in words, where the chain or
     a contract refuses. Constructing one sends nothing. `timeout`: seconds for one answer; `tries`: how often a read is
@@ -82,14 +82,30 @@ class ChainReader:
     """
 
     def __init__(
-        self, rpc_url: str, deployment: Deployment, *, timeout: float = rpc.TIMEOUT_SECONDS, tries: int = rpc.TRIES
+        self,
+        rpc_url: str | Sequence[str],
+        deployment: Deployment,
+        *,
+        timeout: float = rpc.TIMEOUT_SECONDS,
+        tries: int = rpc.TRIES,
     ) -> None:
-        self.rpc_url = rpc_url
-        self.timeout = timeout
         self.deployment = deployment
-        self.w3 = rpc.connect(rpc_url, retries=tries, timeout=timeout)
-        self.where = mask_url(rpc_url)  # for messages
-        self._genesis: bytes | None = None
+        self._anchor = Anchor(deployment)
+        urls = [rpc_url] if isinstance(rpc_url, str) else list(dict.fromkeys(rpc_url))
+        if len(urls) == 1:
+            self.w3 = rpc.connect(urls[0], retries=tries, timeout=timeout)
+        else:
+            self.w3 = failover.connect(urls, self._anchor, timeout)
+
+    @property
+    def rpc_url(self) -> str:
+        """Of the RPC that is asked now, with its secrets."""
+        return rpc.provider_of(self.w3).url
+
+    @property
+    def where(self) -> str:
+        """The same for messages, without them."""
+        return mask_url(self.rpc_url)
 
     # -- is this the chain that we mean? --
 
@@ -97,11 +113,7 @@ class ChainReader:
         """Refuses any chain but the deployment's. Raises ChainMismatch, which names what differs and what to do."""
         with rpc.transport(self.rpc_url):
             chain_id = self.w3.eth.chain_id
-        if chain_id != self.deployment.chain_id:
-            raise ChainMismatch(
-                f"{self.where} is chain {chain_id}, but the deployment file is of chain {self.deployment.chain_id}; "
-                "point --rpc at the right chain, or --deployment at the right file"
-            )
+        self._anchor.check_id(chain_id, self.where)
         self._check_code()
         self.check_not_reset()
         if differences := self._differences():
@@ -112,29 +124,8 @@ class ChainReader:
 
     def check_not_reset(self) -> None:
         """Raises ChainReset if the chain is no longer the one on which the contracts were deployed. One request."""
-        block = self.deployment.block
-        genesis, deployed = self._batch(
-            [("eth_getBlockByNumber", ["0x0", False]), ("eth_getBlockByNumber", [hex(block), False])]
-        )
-        if genesis is None:
-            raise ChainUnavailable(f"the chain's RPC at {self.where} does not know block 0; use another RPC")
-        same_genesis = self._genesis is None or _bytes(genesis["hash"]) == self._genesis
-        if deployed is None and self._genesis is not None and same_genesis:
-            raise ChainUnavailable(
-                f"the chain's RPC at {self.where} has fallen behind: it does not know block {block}, which it knew "
-                "before; try again, and use another RPC if it stays so"
-            )
-        if deployed is None:
-            raise ChainReset(
-                f"the chain at {self.where} has not reached block {block}, in which this network was deployed: was it "
-                "reset, or is its node still syncing? Wait, deploy again, or point --deployment at the right file"
-            )
-        if _bytes(deployed["hash"]) != self.deployment.block_hash or not same_genesis:
-            raise ChainReset(
-                f"the chain at {self.where} is not the one this network was deployed on: its block {block} is another. "
-                "It was reset (or reorganized that far); deploy again, or point --deployment at the right file"
-            )
-        self._genesis = _bytes(genesis["hash"])
+        with rpc.transport(self.rpc_url):
+            rpc.provider_of(self.w3).ask(self._anchor.check)
 
     def _check_code(self) -> None:
         addresses = {solidity: self.address_of(name) for name, solidity in SOLIDITY_NAMES.items()}
@@ -362,11 +353,15 @@ def _node(address: str, values: tuple[Any, ...], active: bool) -> NodeInfo:
 
 @contextmanager
 def open_chain(
-    deployment: Deployment, rpc_url: str = RPC, *, timeout: float = rpc.TIMEOUT_SECONDS, tries: int = rpc.TRIES
+    deployment: Deployment,
+    rpc_url: str | Sequence[str] = RPC,
+    *,
+    timeout: float = rpc.TIMEOUT_SECONDS,
+    tries: int = rpc.TRIES,
 ) -> Iterator[ChainReader]:
-    """The chain behind an RPC URL. Raises ChainMismatch where it is not the deployment's, ChainUnavailable.
+    """The chain behind an RPC URL, or behind several, in order of preference.
 
-    timeout, tries: as ChainReader's.
+    timeout, tries: as ChainReader's. Raises ChainMismatch where it is not the deployment's, ChainUnavailable.
     """
     reader = ChainReader(rpc_url, deployment, timeout=timeout, tries=tries)
     try:

@@ -3,9 +3,9 @@
 import logging
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from web3 import Web3
 from web3.exceptions import BadResponseFormat, BlockNotFound, ContractLogicError, TooManyRequests, Web3RPCError
@@ -52,23 +52,46 @@ READS = (
 )
 
 
-class QuietProvider(JSONBaseProvider):
-    """A provider whose logs do not hold the URL (web3's own writes it, keys and all, at debug level), whose exchanges
-    are bounded (net), and whose answers have the shapes that they should have (answers.py).
+T = TypeVar("T")
 
-    What only reads is tried `tries` times in all where the connection fails.
+
+class Provider(JSONBaseProvider):
+    """What Web3 asks: one RPC (QuietProvider), or the one of several that is well (failover.Failover).
+
+    Its logs do not hold the URL: web3's own writes it, keys and all, at debug level.
     """
 
     logger = logging.Logger("sapo.rpc", logging.CRITICAL)
     global_ccip_read_enabled = False  # an answer could send us to any URL (EIP-3668)
+    url: str  # of the RPC that is asked now
+
+    def ask(self, question: "Callable[[QuietProvider], T]") -> T:
+        """What one RPC answers to requests that belong together. Raises what they raise."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Closes the connections."""
+        raise NotImplementedError
+
+
+class QuietProvider(Provider):
+    """One RPC. The exchanges are bounded (net), and the answers have the shapes that they should have (answers.py).
+
+    What only reads is tried `tries` times in all where the connection fails. Raises RpcUrlError for what is no URL.
+    """
 
     def __init__(self, url: str, timeout: float, tries: int) -> None:
+        if not re.match(r"https?://[^/?#:]", shown := mask_url(url)):
+            raise RpcUrlError(f"{shown} is no RPC URL: it must be http:// or https://, a host, and a port up to 65535")
         super().__init__()
         self.tries = tries
         self.most_calls = BATCH  # in one HTTP request, as far as is known
-        self._url = url
+        self.url = url
         self._timeout = timeout
         self._client = net.Client()
+
+    def ask(self, question: "Callable[[QuietProvider], T]") -> T:
+        return question(self)
 
     def close(self) -> None:
         self._client.close()
@@ -98,10 +121,10 @@ class QuietProvider(JSONBaseProvider):
         return self._exchange(data)
 
     def _exchange(self, data: bytes) -> bytes:
-        request = net.Request("POST", self._url, MAX_ANSWER_BYTES, self._timeout, _HEADERS, data)
+        request = net.Request("POST", self.url, MAX_ANSWER_BYTES, self._timeout, _HEADERS, data)
         answer = self._client.exchange(request)
         if answer.status not in request.statuses:
-            raise _BadStatus(answer.status)
+            raise BadStatus(answer.status)
         return answer.body
 
     def _next_id(self) -> int:
@@ -114,84 +137,100 @@ class NotNow(net.NetError):
     which not every RPC keeps, takes it for an answer."""
 
 
-class _BadStatus(net.NetError):
+class BadStatus(net.NetError):
+    """An HTTP error."""
+
     def __init__(self, status: int) -> None:
         self.status = status
         super().__init__(f"status {status}")
 
 
+class NoneAnswers(net.NetError):
+    """Every one of several RPCs failed; the message names each, with its reason."""
+
+
+class NoneAnswersNow(NoneAnswers, NotNow):
+    """The same, and at least one of them says that it has no answer now."""
+
+
 def connect(url: str, *, retries: int = TRIES, timeout: float = TIMEOUT_SECONDS) -> Web3:
     """For reads: tried `retries` times in all where the connection fails, 0.1 and 0.2 s apart. `timeout` in seconds."""
-    return _web3(url, timeout, retries)
+    return web3_over(QuietProvider(url, timeout, retries))
 
 
 def connect_for_sending(url: str, *, timeout: float = TIMEOUT_SECONDS) -> Web3:
     """Nothing is ever sent twice by the library: web3 by default repeats eth_sendRawTransaction."""
-    return _web3(url, timeout, 1)
+    return web3_over(QuietProvider(url, timeout, 1))
 
 
-def _web3(url: str, timeout: float, tries: int) -> Web3:
-    if not re.match(r"https?://[^/?#:]", shown := mask_url(url)):
-        raise RpcUrlError(f"{shown} is no RPC URL: it must be http:// or https://, a host, and a port up to 65535")
-    # No middleware: web3's own asks for the chain id before every single call, and looks names up.
-    return Web3(QuietProvider(url, timeout, tries), middleware=[])
+def web3_over(provider: Provider) -> Web3:
+    """No middleware: web3's own asks for the chain id before every single call, and looks names up."""
+    return Web3(provider, middleware=[])
+
+
+def provider_of(w3: Web3) -> Provider:
+    """What the functions above gave to it."""
+    assert isinstance(w3.provider, Provider)
+    return w3.provider
 
 
 @contextmanager
 def transport(url: str) -> Iterator[None]:
     """Failures of the connection become ChainUnavailable, other answers that nobody handled inside ChainError."""
-    where = mask_url(url)
+    where = f"the chain's RPC at {mask_url(url)}"
     try:
         yield
-    except _BadStatus as error:
-        status = error.status
-        hints = {401: "is the key in the URL right?", 403: "is the key in the URL right?", 429: "too many requests"}
-        moved = "it redirects, which is not followed; give the URL that it redirects to"
-        hint = moved if 300 <= status < 400 else hints.get(status, "try again, or use another RPC")
-        raise HttpRefused(f"the chain's RPC at {where} answered HTTP {status}: {hint}", status) from None
-    except net.TooSlow:
-        raise ChainUnavailable(
-            f"the chain's RPC at {where} did not answer in time; try again, or use another RPC"
-        ) from None
-    except net.TooLarge:
-        # As an HTTP status, so that logs are asked for in smaller pieces.
-        raise HttpRefused(
-            f"the chain's RPC at {where} answers with more than {MAX_ANSWER_BYTES} bytes; use another RPC", 413
-        ) from None
-    except net.Compressed as error:
-        raise ChainUnavailable(_no_rpc(where, error)) from None
-    except NotNow as error:
-        raise ChainUnavailable(f"the chain's RPC at {where} has no answer now: {error}") from None
-    except net.NetError as error:
-        refused = isinstance(error, net.NoConnection) and error.refused
-        reason = "refuses the connection" if refused else "cannot be reached"
-        raise ChainUnavailable(
-            f"the chain's RPC at {where} {reason}: is it running? Start it, or point --rpc at one that is"
-        ) from None
+    except NoneAnswers as error:
+        raise ChainUnavailable(str(error)) from None
+    except (BadStatus, net.TooLarge) as error:
+        # What is too large as an HTTP status, so that logs are asked for in smaller pieces.
+        status = error.status if isinstance(error, BadStatus) else 413
+        raise HttpRefused(f"{where} {''.join(failure(error))}", status) from None
+    except (net.NetError, BadResponseFormat) as error:
+        raise ChainUnavailable(f"{where} {''.join(failure(error))}") from None
     except TooManyRequests:
-        raise ChainUnavailable(f"the chain's RPC at {where} asks for fewer requests; try again later") from None
+        raise ChainUnavailable(f"{where} asks for fewer requests; try again later") from None
     except (ContractLogicError, Web3RPCError) as error:
         raise ChainError(explain(error)) from error
     except BlockNotFound:
-        raise ChainUnavailable(f"the chain's RPC at {where} does not know a block that it should; try again") from None
-    except BadResponseFormat as error:
-        raise ChainUnavailable(_no_rpc(where, error)) from None
+        raise ChainUnavailable(f"{where} does not know a block that it should; try again") from None
 
 
-def _no_rpc(where: str, error: Exception) -> str:
-    return f"what answers at {where} is no Ethereum RPC ({str(error)[:200]}); point --rpc at one"
+def failure(error: Exception) -> tuple[str, str]:
+    """What an RPC did, in words that follow its name, and what to do. error: net's, or BadResponseFormat."""
+    if isinstance(error, BadStatus):
+        hints = {401: "is the key in the URL right?", 403: "is the key in the URL right?", 429: "too many requests"}
+        moved = "it redirects, which is not followed; give the URL that it redirects to"
+        other = "try again, or use another RPC"
+        return f"answered HTTP {error.status}", ": " + (
+            moved if 300 <= error.status < 400 else hints.get(error.status, other)
+        )
+    if isinstance(error, net.TooSlow):
+        return "did not answer in time", "; try again, or use another RPC"
+    if isinstance(error, net.TooLarge):
+        return f"answers with more than {MAX_ANSWER_BYTES} bytes", "; use another RPC"
+    if isinstance(error, net.Compressed | BadResponseFormat):
+        return f"is no Ethereum RPC ({str(error)[:200]})", "; point --rpc at one"
+    if isinstance(error, NotNow):
+        return f"has no answer now: {error}", ""
+    refused = isinstance(error, net.NoConnection) and error.refused
+    reason = "refuses the connection" if refused else "cannot be reached"
+    return reason, ": is it running? Start it, or point --rpc at one that is"
 
 
 def batch(w3: Web3, requests_: Sequence[tuple[str, Any]]) -> list[Any]:
-    """The results of several reads in few HTTP requests, in order.
+    """The results of several reads in few HTTP requests, in order, all from one RPC. Raises as `read_many` does."""
+    return provider_of(w3).ask(lambda one: read_many(one, requests_))
+
+
+def read_many(provider: QuietProvider, requests_: Sequence[tuple[str, Any]]) -> list[Any]:
+    """The results of several reads, in order.
 
     Providers cap batches, and say so in many ways: with an HTTP status, one error instead of a list, an error for each
     call or for the last ones. So what a batch could not have is asked for in halves, and at last alone; how many calls
     are taken at a time is remembered, until one alone is refused as well. Raises Refused where the RPC refuses one of
     them, and net's errors as single reads do.
     """
-    provider = w3.provider
-    assert isinstance(provider, QuietProvider)
     results: list[Any] = []
     while len(results) < len(requests_):
         part = requests_[len(results) : len(results) + provider.most_calls]
@@ -208,7 +247,7 @@ def _together(provider: QuietProvider, part: Sequence[tuple[str, Any]]) -> list[
     """None if these are too many for the provider, or seem to be."""
     try:
         found = provider.make_batch_request([(RPCEndpoint(method), params) for method, params in part])
-    except _BadStatus as error:
+    except BadStatus as error:
         if error.status in CAPPING:
             return None
         raise
@@ -248,5 +287,4 @@ def _result(method: str, answer: RPCResponse) -> Any:
 
 def close(w3: Web3) -> None:
     """Closes the connections that `connect` keeps open."""
-    if isinstance(w3.provider, QuietProvider):
-        w3.provider.close()
+    provider_of(w3).close()

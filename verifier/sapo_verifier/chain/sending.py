@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eth_typing import HexStr
-from web3 import Web3
 from web3.exceptions import ContractLogicError, TimeExhausted, Web3RPCError
 
 from sapo_verifier.chain import rpc
@@ -42,15 +41,12 @@ def send(reader: ChainReader, account: "LocalAccount", call: Call, *, seconds: f
     where it is not mined in time: then its hash is named, and it may still be mined.
     """
     gas = with_spare(estimate(reader, call, account.address))
-    sender = rpc.connect_for_sending(reader.rpc_url, timeout=reader.timeout)
-    try:
-        with rpc.transport(reader.rpc_url):
-            return _send(sender, account, call, gas, reader, seconds)
-    finally:
-        rpc.close(sender)
+    with rpc.transport(reader.rpc_url):
+        return _send(account, call, gas, reader, seconds)
 
 
-def _send(w3: Web3, account: "LocalAccount", call: Call, gas: int, reader: ChainReader, seconds: float) -> Receipt:
+def _send(account: "LocalAccount", call: Call, gas: int, reader: ChainReader, seconds: float) -> Receipt:
+    w3 = reader.w3
     signed, raw = sign(
         account,
         request_of(reader, call, account.address),

@@ -4,12 +4,20 @@ import argparse
 from pathlib import Path
 
 
+def add_rpc_options(parser: argparse.ArgumentParser, default: str = "http://127.0.0.1:8545") -> None:
+    """What `urls.rpc_urls` takes. default: what is asked where neither is given, in words."""
+    words = f"the chain's RPC; repeat to name others, which are asked where it fails ({default})"
+    parser.add_argument("--rpc", action="append", metavar="URL", help=words)
+    words = "more of them, one a line, readable by you only: for URLs with a key in them"
+    parser.add_argument("--rpc-file", type=Path, metavar="FILE", help=words)
+
+
 def add_audit_options(parser: argparse.ArgumentParser) -> None:
     """What `tools.chain_of` and `tools.verifier_of` read."""
     parser.add_argument(
         "--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)"
     )
-    parser.add_argument("--rpc", default="http://127.0.0.1:8545", help="the chain's RPC URL (%(default)s)")
+    add_rpc_options(parser)
     parser.add_argument(
         "--gateway", action="append", default=[], metavar="MULTIADDR", help="ask here too, after the producer"
     )

@@ -5,12 +5,13 @@ from contextlib import AbstractContextManager
 
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader, open_chain
+from sapo_verifier.chain.urls import rpc_urls
 from sapo_verifier.verify import Verifier, open_verifier
 
 
 def chain_of(options: argparse.Namespace) -> AbstractContextManager[ChainReader]:
     """The chain that the options name; refused if it is another one than the deployment file's."""
-    return open_chain(Deployment.load(options.deployment), options.rpc)
+    return open_chain(Deployment.load(options.deployment), rpc_urls(options.rpc, options.rpc_file))
 
 
 def verifier_of(options: argparse.Namespace, reader: ChainReader) -> AbstractContextManager[Verifier]:

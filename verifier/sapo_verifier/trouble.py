@@ -11,26 +11,27 @@ class Trouble:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._words: set[str] = set()  # what was said of the trouble that lasts
+        self._said: set[str] = set()  # the kinds that were told of the trouble that lasts
         self._count = 0
         self._began = self._reminded = 0.0
 
-    def seen(self, words: str) -> None:
-        """It did not work, and why: said if it is new, counted in any case."""
+    def seen(self, words: str, kind: str = "") -> None:
+        """It did not work, and why: said if it is new, counted in any case. kind: what makes it new, where the words
+        differ each time."""
         now = time.monotonic()
         if not self._count:
             self._began = self._reminded = now
         self._count += 1
-        if words not in self._words:
-            self._words.add(words)
+        if (kind or words) not in self._said:
+            self._said.add(kind or words)
             self._log.warning("%s", words)
         elif now - self._reminded >= REMIND_SECONDS:
             self._reminded = now
             self._log.warning("%s (for %.0f s, %d times)", words, now - self._began, self._count)
 
-    def over(self) -> None:
+    def over(self, words: str = "that is over") -> None:
         """It worked."""
         if self._count:
-            self._log.warning("that is over, after %.0f s and %d times", time.monotonic() - self._began, self._count)
-        self._words.clear()
+            self._log.warning("%s, after %.0f s and %d times", words, time.monotonic() - self._began, self._count)
+        self._said.clear()
         self._count = 0
