@@ -21,6 +21,7 @@ from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
 from sapo_client.generation.engine import Engine
+from sapo_client.node.history import History
 from sapo_client.node.learner import Learner
 from sapo_client.node.loop import Node, Parts, raise_if
 from sapo_client.policy.policy import Policy
@@ -61,6 +62,7 @@ class Resources:
     poll_seconds: float
     audit_seconds: float  # for fetching all batches that a round wants
     last_round: int | None  # to publish in; None: no end
+    history_rounds: int  # for which reports and settled transactions are kept
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         pool=pool,
         own=own,
         learner=learner,
+        history=History(open_.home, outbox, open_.history_rounds),
         duties=duties,
         say=say,
         poll_seconds=open_.poll_seconds,

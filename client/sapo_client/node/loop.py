@@ -17,10 +17,12 @@ from sapo_client.batches.pool import Pool
 from sapo_client.duties.bond import top_up_key
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.registration import why_silent
+from sapo_client.node.history import History
 from sapo_client.node.learner import Learner
 from sapo_client.node.reporting import Stages, report_of
 from sapo_client.node.trouble import Trouble
-from sapo_client.state.report import SayOnce, StatusFile, read_rounds
+from sapo_client.state.logs import fields
+from sapo_client.state.report import SayOnce, StatusFile
 from sapo_client.training.sapo import Group
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
@@ -62,6 +64,7 @@ class Parts:
     pool: Pool
     own: OwnBatches
     learner: Learner
+    history: History
     duties: Duties | None  # None: it only publishes
     say: SayOnce
     poll_seconds: float
@@ -159,6 +162,7 @@ class Node:
             self._wait_for_transactions(round_)
         parts.blocks.drop_old(round_)
         self._report(round_, beacon, own, counts, stages)
+        parts.history.forget(round_)
 
     def _report(self, round_: int, beacon: bytes, own: OwnRound, audited: AuditCounts, stages: Stages) -> None:
         parts, skipped = self._parts, ""
@@ -183,14 +187,14 @@ class Node:
             "skipped=%r",
             *(round_, report.reward, report.completions, report.own_with_advantage, report.own_groups),
             *(report.external_used, report.external_missing, report.repaired, report.positions, report.skipped),
+            extra=fields(**report.told()),
         )
 
     # -- its steps --
 
     def _resume(self) -> None:
         self._parts.learner.resume()
-        reports = read_rounds(self._parts.home)
-        self._reported = reports[-1]["round"] if reports else -1
+        self._reported = self._parts.history.resume()
         self._bytes = self._parts.blocks.traffic()
         self._status.update(node=self._parts.node, phase="starting", round=-1, done_round=-1)
 
@@ -227,13 +231,13 @@ class Node:
         """The groups of the last rounds' windows that passed. An external group may be trained on again while it is on
         offer."""
         parts = self._parts
+        parts.pool.forget_before(round_ - FINAL_AFTER)
         if parts.learner.config.external_groups == 0:
             return [], AuditCounts()
         self._status.update(phase="auditing")
         past = range(max(0, round_ - self._spec.pool_rounds), round_)
         batches = [batch for window in (parts.auditor.window(r, 1) for r in past) for batch in window]
         _, counts = parts.pool.look(batches)
-        parts.pool.forget_before(round_ - FINAL_AFTER)
         return parts.pool.offer(batches), counts
 
     def _vote(self, round_: int) -> AuditCounts:

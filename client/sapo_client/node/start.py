@@ -88,6 +88,7 @@ def _open(ready: Ready, stop: threading.Event, stack: ExitStack) -> Resources:
         poll_seconds=settings.chain.poll_seconds,
         audit_seconds=settings.audit.seconds,
         last_round=settings.sapo.last_round,
+        history_rounds=settings.history.rounds,
     )
 
 
