@@ -1,11 +1,11 @@
 """The `sapo` command. Everything heavy is imported by the command that needs it, so that --help is instant."""
 
-import logging
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from sapo_client.state import logs
 from sapo_client.state.sqlite import disk_failure
 from sapo_verifier.commands.program import Program
 from sapo_verifier.errors import UnableError
@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 what was asked about is bad, 2 wrong usage, 3 it could not be done now (all in words)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] != ["ipfs"]:  # the daemon says nothing of what it serves
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s level=%(levelname)s %(message)s", stream=sys.stderr)
+        logs.begin()
     return PROGRAM.main(arguments)
 
 

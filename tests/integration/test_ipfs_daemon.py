@@ -228,6 +228,21 @@ def test_signals_end_it_cleanly_even_with_open_connections(tmp_path: Path, numbe
         assert daemon.process.wait(10) == 0
 
 
+@pytest.mark.parametrize(
+    "data", [b"\0\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: zz\r\n\r\n"]
+)
+def test_strangers_fill_no_log(tmp_path: Path, data: bytes) -> None:
+    with ipfs_daemon(tmp_path) as daemon:
+        for _ in range(5):
+            with socket.create_connection(gateway_address(daemon), timeout=5) as stranger:
+                stranger.sendall(data)
+                assert stranger.recv(100).startswith(b"HTTP/1.0 400")
+        daemon.process.terminate()
+        assert daemon.process.wait(10) == 0
+        assert daemon.process.stderr is not None
+        assert daemon.process.stderr.read() == ""
+
+
 def test_slow_peers_hold_up_neither_puts_nor_the_end(tmp_path: Path) -> None:
     def stall(_: socket.socket, over: threading.Event) -> None:
         over.wait(20)

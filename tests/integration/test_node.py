@@ -4,19 +4,23 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sapo_client.state.report import RoundReport
 from sapo_devnet.nodes import DevnetNode
 from sapo_devnet.testkit.alive import descendants, remaining, wait_until
 from sapo_devnet.testkit.faulty_rpc import faulty_rpc
 from sapo_devnet.testkit.relay import Relay
 from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
 from sapo_devnet.testkit.tiny_policy import tiny_folder
+from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.events import pages
 
 
@@ -197,6 +201,45 @@ def _play_until_sent(net: Swarm, round_: int) -> None:
         lambda: node.status()["round"] == round_ and node.status()["phase"] == "waiting for its transactions",
         seconds=60,
     )
+
+
+def test_a_node_forgets_what_is_old_and_logs_to_its_file(net: Swarm) -> None:
+    """A home of long ago: reports and transactions of before round 0 stand in for those of thousands of rounds."""
+    node = net.add()
+    settings = (node.home / "node.toml").read_text()
+    settings = settings.replace('format = "text"', 'format = "json"\nfile = "run.log"')
+    (node.home / "node.toml").write_text(settings.replace("rounds = 2000", "rounds = 100"))
+    for old in range(-300, 0):
+        RoundReport(round=old).append_to(node.home)
+    node.start()
+    net.begin()
+    net.play_to(1)
+    reports = [report["round"] for report in node.rounds()]
+    assert reports[0] >= -100
+    assert reports[-2:] == [-1, 0]
+    assert node.process is not None
+    node.process.kill()
+    with closing(sqlite3.connect(node.home / "outbox.sqlite")) as db, db:
+        columns = "(key, call, value, status, nonce, block, confirmed)"
+        call = Call("rounds", "poke").to_json()
+        rows = [(f"commit/{old}", call, "0", "mined", old, 20 * old, 1) for old in range(-3000, -1000)]
+        db.executemany(f"INSERT INTO entry {columns} VALUES (?, ?, ?, ?, ?, ?, ?)", rows)  # noqa: S608
+    node.start()
+    net.serve_until("it is ready again", node.ready)
+    net.play_to(4)
+    outbox = {path.name: path for path in node.home.iterdir()}["outbox.sqlite"]
+    with closing(sqlite3.connect(f"{outbox.as_uri()}?mode=ro", uri=True)) as db:
+        keys = {row[0] for row in db.execute("SELECT key FROM entry")}
+    assert not [key for key in keys if key.startswith("commit/-")]
+    assert keys >= {"register/0", "commit/1", "commit/4", "submit/3"}
+    assert all(net.reader.batch_of(node.address, round_) is not None for round_ in (1, 3)), net.logs()
+    lines = [json.loads(line) for line in (node.home / "run.log").read_text().splitlines()]
+    rounds = [line for line in lines if line["message"].startswith("round=")]
+    assert {line["round"] for line in rounds} >= {0, 1, 3}
+    assert {(type(line["reward"]), type(line["seconds_training"])) for line in rounds} == {(int, float)}
+    assert ("register/0", "mined") in {(line.get("key"), line.get("status")) for line in lines}
+    assert "level=" not in (node.home / "node.log").read_text(), "standard error is for what ends it"
+    assert (node.home / "run.log").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_chain_that_goes_away_for_a_while_is_waited_for(net: Swarm) -> None:

@@ -83,3 +83,17 @@ os.kill(os.getpid(), signal.SIGKILL)
     box = BallotBox(path)
     assert box.get(DEAL) == Ballot(DEAL, 6, b"report", bytes(32))
     box.close()
+
+
+def test_the_box_is_as_large_as_what_is_not_final(path: Path) -> None:
+    """However many rounds it has seen: what is dropped leaves its place to others."""
+    box = BallotBox(path)
+    sizes = []
+    for round_ in range(100):
+        for stage in (1, 2):
+            box.put(Ballot(replace(DEAL, round=round_, stage=stage), 1, b"r" * 2000, bytes(32)))
+        box.drop_before(round_ - 8)
+        sizes.append(box._db.execute("PRAGMA page_count").fetchone()[0])
+    box.close()
+    assert path.stat().st_size < 150_000
+    assert max(sizes) == max(sizes[:50])

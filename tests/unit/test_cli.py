@@ -124,6 +124,39 @@ def test_run_changes_settings_for_this_run_alone(tmp_path: Path, deployment: Pat
     assert (tmp_path / "home" / "node.toml").read_bytes() == before
 
 
+@pytest.mark.parametrize("outside", [True, False])
+def test_run_logs_to_a_file_that_is_its_owner_s_alone(
+    tmp_path: Path, deployment: Path, password: Path, outside: bool
+) -> None:
+    """Named on the command line, or in the settings and then in the home; also why the node did not start."""
+    home, where = tmp_path / "home", tmp_path / "elsewhere"
+    where.mkdir()
+    assert init(home, deployment, password) == 0
+    words = ["run", "--home", str(home), "--password-file", str(password), "--log-format", "json"]
+    words += ["--log-file", str(where / "run.log")] if outside else ["--set", "log.file=run.log"]
+    code = f"import os, sys; os.umask(0); from sapo_client.cli import main; sys.exit(main({words!r}))"
+    done = _python("-c", code)
+    assert done.returncode not in (0, 2), done.stderr
+    assert "Traceback" not in done.stderr
+    path = (where if outside else home) / "run.log"
+    assert path.stat().st_mode & 0o777 == 0o600
+    last = json.loads(path.read_text().splitlines()[-1])
+    assert last["level"] == "ERROR"
+    assert last["message"] == "the program ends: " + done.stderr.splitlines()[-1].removeprefix("sapo: ")
+
+
+def test_run_refuses_a_log_that_cannot_be(tmp_path: Path, deployment: Path, password: Path) -> None:
+    assert init(tmp_path / "home", deployment, password) == 0
+    words = ["run", "--home", str(tmp_path / "home"), "--password-file", str(password)]
+    done = _python(*MODULES["sapo"], *words, "--log-file", str(tmp_path / "no" / "such.log"))
+    assert done.returncode == 2
+    assert "such.log cannot be the log: No such file or directory; name another with --log-file" in done.stderr
+    assert _python(*MODULES["sapo"], *words, "--log-format", "xml").returncode == 2
+    done = _python(*MODULES["sapo"], *words, "--set", "history.rounds=99")
+    assert done.returncode == 2
+    assert "history.rounds = 99" in done.stderr
+
+
 def test_init_finds_the_base_by_its_files(
     tmp_path: Path, password: Path, deployment: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,3 +47,18 @@ def test_pins_are_on_disk_when_keep_returns(tmp_path: Path) -> None:
     assert second.expired(8) == [A]
     second.close()
     first.close()
+
+
+def test_the_book_is_as_large_as_what_is_kept(tmp_path: Path) -> None:
+    """However many rounds it has seen: what is dropped leaves its place to others."""
+    path = tmp_path / "pins.sqlite"
+    pins = PinBook(path)
+    sizes = []
+    for round_ in range(60):
+        pins.keep((f"{round_}/{i}".encode().ljust(32) for i in range(20)), round_ + 8)
+        for digest in pins.expired(round_):
+            pins.forget(digest)
+        sizes.append(pins._db.execute("PRAGMA page_count").fetchone()[0])
+    pins.close()
+    assert path.stat().st_size < 60_000
+    assert max(sizes) == max(sizes[:30])

@@ -1,6 +1,7 @@
 """`sapo run`: the node, until it is told to stop."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from sapo_client.commands.options import (
@@ -26,6 +27,10 @@ def add_command(commands: Commands) -> None:
     base_option(parser, "its id in the network's spec (as the settings say; with --policy by the files' digest)")
     lora_option(parser, None)
     engine_option(parser, None, "what generates, instead of the settings' choice")
+    words = "log to this file instead of standard error; it is rotated by size ([log] megabytes, files)"
+    parser.add_argument("--log-file", type=Path, metavar="FILE", help=words)
+    words = "how a line of the log looks: for people, as key=value, or a JSON object (as the settings say)"
+    parser.add_argument("--log-format", choices=("text", "logfmt", "json"), help=words)
     set_option(parser, "any other setting of node.toml, for this run alone; may be given several times")
 
 
@@ -56,4 +61,9 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
     if options.lora_rank is not None:
         policy["lora_rank"] = options.lora_rank
     generation = {} if options.engine is None else {"engine": options.engine}
-    return merged({"policy": policy, "generation": generation}, assigned(options.set), "the options")
+    log: dict[str, Any] = {}
+    if options.log_file is not None:
+        log["file"] = options.log_file.expanduser().absolute()
+    if options.log_format is not None:
+        log["format"] = options.log_format
+    return merged({"policy": policy, "generation": generation, "log": log}, assigned(options.set), "the options")

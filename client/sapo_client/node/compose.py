@@ -22,6 +22,7 @@ from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
 from sapo_client.generation.engine import Engine
+from sapo_client.node.history import History
 from sapo_client.node.learner import Learner
 from sapo_client.node.loop import Node, Parts, raise_if
 from sapo_client.policy.policy import Policy
@@ -64,6 +65,7 @@ class Resources:
     patience_minutes: float  # without a chain, until the node gives up; 0: never
     audit_seconds: float  # for fetching all batches that a round wants
     last_round: int | None  # to publish in; None: no end
+    history_rounds: int  # for which reports and settled transactions are kept
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         own=own,
         learner=learner,
         promises=promises,
+        history=History(open_.home, outbox, open_.history_rounds),
         duties=duties,
         say=say,
         status=open_.status,

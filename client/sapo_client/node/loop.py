@@ -18,10 +18,12 @@ from sapo_client.batches.pool import Pool
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.promises import Promise, Promises
 from sapo_client.duties.registration import why_silent
+from sapo_client.node.history import History
 from sapo_client.node.learner import Learner
 from sapo_client.node.patience import Patience
 from sapo_client.node.reporting import Stages, report_of, why_not_on_chain
 from sapo_client.node.round_log import RoundLog
+from sapo_client.state.logs import fields
 from sapo_client.state.report import RoundReport, SayOnce, StatusFile
 from sapo_client.training.sapo import Group
 from sapo_client.transactions.outbox import Outbox
@@ -65,6 +67,7 @@ class Parts:
     own: OwnBatches
     learner: Learner
     promises: Promises
+    history: History
     duties: Duties | None  # None: it only publishes
     say: SayOnce
     status: StatusFile
@@ -169,6 +172,7 @@ class Node:
             self._wait_for_transactions(round_)
         parts.blocks.drop_old(round_)
         self._report(round_, beacon, own, counts, stages)
+        parts.history.forget(round_)
 
     def _report(self, round_: int, beacon: bytes, own: OwnRound, audited: AuditCounts, stages: Stages) -> None:
         parts, skipped = self._parts, ""
@@ -190,12 +194,14 @@ class Node:
             "skipped=%r",
             *(round_, report.reward, report.completions, report.own_with_advantage, report.own_groups),
             *(report.external_used, report.external_missing, report.repaired, report.positions, report.skipped),
+            extra=fields(**report.told()),
         )
 
     # -- its steps --
 
     def _resume(self) -> None:
         self._parts.learner.resume()
+        self._parts.history.resume()
         self._bytes = self._parts.blocks.traffic()
         self._status.update(node=self._parts.node, phase="starting", round=-1, done_round=-1)
 
@@ -238,13 +244,13 @@ class Node:
         """The groups of the last rounds' windows that passed. An external group may be trained on again while it is on
         offer."""
         parts = self._parts
+        parts.pool.forget_before(round_ - FINAL_AFTER)
         if parts.learner.config.external_groups == 0:
             return [], AuditCounts()
         self._status.update(phase="auditing")
         past = range(max(0, round_ - self._spec.pool_rounds), round_)
         batches = [batch for window in (parts.auditor.window(r, 1) for r in past) for batch in window]
         _, counts = parts.pool.look(batches)
-        parts.pool.forget_before(round_ - FINAL_AFTER)
         return parts.pool.offer(batches), counts
 
     def _vote(self, round_: int) -> AuditCounts:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapo_client.generation.factory import check_engine
 from sapo_client.state import home as layout
+from sapo_client.state.log_file import logging_to
 from sapo_client.state.settings import Settings
 from sapo_verifier.errors import UnableError
 
@@ -56,7 +57,7 @@ def ready(
     check_engine(settings.generation)
     if importlib.util.find_spec("torch") is None:
         raise UnableError("this installation has no torch: a node needs `pip install sapo-network[node]`")
-    with layout.only_one(home):
+    with layout.only_one(home), logging_to(home, settings.log):
         from sapo_client.duties.registration import refuse_unregistered, refuse_useless
         from sapo_verifier import keystore
         from sapo_verifier.bases import Bases, base_in

@@ -95,6 +95,7 @@ def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitSt
         patience_minutes=settings.chain.patience_minutes,
         audit_seconds=settings.audit.seconds,
         last_round=settings.sapo.last_round,
+        history_rounds=settings.history.rounds,
     )
 
 

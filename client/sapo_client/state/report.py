@@ -46,6 +46,10 @@ class RoundReport:
     training: dict[str, Any] = field(default_factory=dict)  # StepStats
     skipped: str = ""  # why nothing was published
 
+    def told(self) -> dict[str, int | float | str]:
+        """What a line of the log can say of it: all but lists and the training's details."""
+        return {name: value for name, value in asdict(self).items() if isinstance(value, int | float | str)}
+
     def append_to(self, home: Path) -> None:
         with (home / ROUNDS_FILE).open("a+b") as file:
             # A line that a crash cut short must not spoil this one.
@@ -64,6 +68,30 @@ def read_rounds(home: Path) -> list[dict[str, Any]]:
         if isinstance(report.get("round"), int):
             reports[report["round"]] = report
     return [reports[round_] for round_ in sorted(reports)]
+
+
+def compact_rounds(home: Path, keep: int) -> None:
+    """Leaves the last `keep` reports, each as it was written, where there is more; a crash leaves the old file or the
+    new one. One process at a time, as for append_to. Raises OSError."""
+    path = home / ROUNDS_FILE
+    lines: dict[int, bytes] = {}
+    count = 0
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for count, line in enumerate(file, 1):  # noqa: B007 - counted for what follows
+            round_ = _object(line).get("round")
+            if isinstance(round_, int):
+                lines[round_] = line.rstrip(b"\n")
+            if len(lines) > 2 * keep:
+                lines = _last(lines, keep)
+    if count > keep:
+        data = b"".join(line + b"\n" for line in _last(lines, keep).values())
+        write_file(path, data, mode=0o600, aside=path.with_suffix(".tmp"))
+
+
+def _last(lines: dict[int, bytes], keep: int) -> dict[int, bytes]:
+    return {round_: lines[round_] for round_ in sorted(lines)[-keep:]}
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from sapo_client.state.assignments import merged
+from sapo_client.state.logs import Format
 from sapo_client.training.rules import DEFAULT_EXTERNAL, External
 from sapo_verifier.errors import UsageError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sapo_client.policy.policy import PolicyOptions
 
 FILE_NAME = "node.toml"
+LEAST_HISTORY = 100  # rounds: a node looks back no further by far (transactions/history.py)
 
 
 def _listed(rpc: Any) -> Any:
@@ -121,6 +123,21 @@ class HealthSettings(Section):
     gas_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = 50  # that the account's coins have to pay for
 
 
+class LogSettings(Section):
+    """What the node says while it runs, and where."""
+
+    file: Path | None = None  # in the home, if it is relative; None: standard error
+    format: Format = "text"  # or "logfmt" or "json", a line for each thing
+    megabytes: Annotated[float, Field(gt=0, le=1e6)] = 10.0  # of one file
+    files: Annotated[int, Field(ge=2, le=1000)] = 5  # with the full ones: then the oldest goes
+
+
+class HistorySettings(Section):
+    """What is kept of what is over."""
+
+    rounds: Annotated[int, Field(ge=LEAST_HISTORY, le=10_000_000)] = 2000  # reports, and settled transactions
+
+
 class Settings(Section):
     chain: ChainSettings
     policy: PolicySettings
@@ -129,6 +146,8 @@ class Settings(Section):
     generation: GenerationSettings = GenerationSettings()
     audit: AuditSettings = AuditSettings()
     health: HealthSettings = HealthSettings()
+    log: LogSettings = LogSettings()
+    history: HistorySettings = HistorySettings()
     threads: Annotated[int, Field(ge=0)] = 0  # CPU threads of torch; 0: its own choice
 
     @classmethod

@@ -16,6 +16,7 @@ from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_client.state import home as layout
+from sapo_client.state.logs import fields
 from sapo_client.state.settings import ChainSettings
 from sapo_client.transactions.questions import (
     lacking,
@@ -156,6 +157,12 @@ class Outbox:
         """The stored call."""
         return found.call if (found := self._store.get(key)) else None
 
+    def compact(self, rounds: int, current: int) -> bool:
+        """Forgets what was settled more than `rounds` rounds before round `current` and is never asked for again
+        (history.py). Whether there is more to forget than one pass does."""
+        chain = self.reader.deployment
+        return self._store.compact(current, rounds, chain.first_block, chain.spec.chain.round_blocks)
+
     def pending(self) -> list[str]:
         """The keys that are not settled, in the order in which they were put."""
         open_ = self._store.intents() + self._store.in_flight()
@@ -245,7 +252,9 @@ class Outbox:
             self._store.update(entry, confirmed=1)
 
     def _finish(self, entry: Entry, status: Status, reason: str, **columns: Any) -> None:
-        log.log(logging.INFO if status == "mined" else logging.WARNING, "%s: %s %s", entry.key, status, reason)
+        level = logging.INFO if status == "mined" else logging.WARNING
+        told = fields(key=entry.key, status=status, reason=reason)
+        log.log(level, "%s: %s %s", entry.key, status, reason, extra=told)
         self._store.update(entry, status=status, reason=reason, **columns)
 
     # -- in flight --

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from sapo_client.state.sqlite import open_checked
+from sapo_client.transactions import history
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.errors import UNABLE, SapoError
 from sapo_verifier.files import lock_file
 
-VERSION = 2
+VERSION = 3
 REMEDY = "move it away to start anew: transactions in flight are found again by their effects on chain"
 
 SCHEMA = """
@@ -30,7 +31,8 @@ CREATE TABLE entry (
     hash BLOB,                        -- of the transaction that was mined
     confirmed INTEGER NOT NULL DEFAULT 0,
     beacon_round INTEGER,             -- sent only while the chain has this beacon for that round; NULL: always
-    beacon BLOB
+    beacon BLOB,
+    settled INTEGER                   -- the round of its end, once nothing changes it any more (history.py)
 );
 CREATE TABLE attempt (
     hash BLOB PRIMARY KEY,
@@ -46,7 +48,14 @@ CREATE TABLE attempt (
 CREATE INDEX entry_status ON entry (status);
 CREATE INDEX entry_unconfirmed ON entry (nonce) WHERE confirmed = 0;
 CREATE INDEX attempt_entry ON attempt (entry);
+CREATE INDEX entry_settled ON entry (settled);
 """
+
+# What makes a version's tables those of the next one.
+MIGRATIONS = {
+    1: "ALTER TABLE entry ADD COLUMN beacon_round INTEGER; ALTER TABLE entry ADD COLUMN beacon BLOB;",
+    2: "ALTER TABLE entry ADD COLUMN settled INTEGER; CREATE INDEX entry_settled ON entry (settled);",
+}
 
 
 class OutboxError(SapoError):
@@ -72,6 +81,7 @@ class Entry:
     confirmed: bool
     beacon_round: int | None  # sent only while the chain has this beacon for that round; None: always
     beacon: bytes | None
+    settled: int | None  # the round of its end, once nothing changes it any more (history.py)
 
 
 @dataclass(frozen=True)
@@ -117,9 +127,9 @@ class OutboxStore:
         if version == 0:
             # One transaction, so that a crash leaves either no table or all of them.
             db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif version == 1:
-            columns = "ALTER TABLE entry ADD COLUMN beacon_round INTEGER; ALTER TABLE entry ADD COLUMN beacon BLOB;"
-            db.executescript(f"BEGIN; {columns} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version in MIGRATIONS:
+            steps = " ".join(MIGRATIONS[number] for number in range(version, VERSION))
+            db.executescript(f"BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise OutboxError(f"the outbox {self.path} is of version {version}; this client reads {VERSION}")
         with db:
@@ -188,7 +198,9 @@ class OutboxStore:
         return [_entry(row) for row in rows]
 
     def update(self, entry: Entry, **values: Any) -> None:
-        """Sets columns of an entry."""
+        """Sets columns of an entry. Whoever sets it back to an earlier state makes it unsettled."""
+        if values.get("status") in ("intent", "sent"):
+            values["settled"] = None
         columns = ", ".join(f"{name} = ?" for name in values)
         with self._db:
             self._db.execute(f"UPDATE entry SET {columns} WHERE id = ?", (*values.values(), entry.id))  # noqa: S608
@@ -199,9 +211,13 @@ class OutboxStore:
             self._db.execute("DELETE FROM attempt WHERE entry = ?", (entry.id,))
             self._db.execute(
                 "UPDATE entry SET status = 'intent', reason = '', nonce = NULL, block = NULL, hash = NULL, "
-                "confirmed = 0 WHERE id = ?",
+                "confirmed = 0, settled = NULL WHERE id = ?",
                 (entry.id,),
             )
+
+    def compact(self, current: int, rounds: int, first_block: int, round_blocks: int) -> bool:
+        """See Outbox.compact. first_block: of round 0."""
+        return history.compact(self._db, current, rounds, first_block, round_blocks)
 
     # -- attempts --
 

@@ -4,10 +4,10 @@ Registers its node.
 """
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
+from sapo_client.state import logs
 from sapo_devnet.adversaries.names import ATTACKS
 from sapo_verifier.errors import SapoError
 
@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--password-file", type=Path, required=True)
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s level=%(levelname)s %(message)s", stream=sys.stderr)
+    logs.begin()
     from sapo_client.node.preflight import ready
     from sapo_client.node.start import run
     from sapo_devnet.adversaries.attacks import CLASSES

@@ -102,6 +102,10 @@ MOMENTS = [
     Moment("the key is to be read", "sapo_verifier.keystore.load", start=True),
     Moment("the outbox is open", f"{STORE}._open", "after", start=True),
     Moment("registration was looked up", "sapo_client.node.start.ensure_registered", "after", start=True),
+    Moment("old reports are to be forgotten", "sapo_client.node.history.compact_rounds", start=True),
+    Moment("old reports were forgotten", "sapo_client.node.history.compact_rounds", "after", start=True),
+    Moment("old transactions are to be forgotten", f"{OUTBOX}.compact", start=True),
+    Moment("old transactions were forgotten", f"{OUTBOX}.compact", "after", start=True),
     Moment("a checkpoint was loaded", f"{CHECKPOINT}.Checkpoint.restore", "after", start=True),
 ]
 

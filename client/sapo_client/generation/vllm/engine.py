@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 
 from sapo_client.generation.engine import begin
+from sapo_client.generation.vllm import child_log
 from sapo_client.policy.policy import Policy
 from sapo_verifier.child_process import ChildLostError, ChildProcess
 from sapo_verifier.errors import UnableError
@@ -243,7 +244,7 @@ class _Process:
         """Raises EngineError if there is no such interpreter, or no room for its log."""
         self._log = scratch / _LOG
         try:
-            with self._log.open("wb") as errors:
+            with child_log.begun(self._log) as errors:
                 self._child = ChildProcess(
                     [options.python, "-P", "-s", "-m", "sapo_client.generation.vllm.child"],
                     name="the vLLM process",
@@ -259,6 +260,7 @@ class _Process:
     def ask(self, message: dict[str, Any], patience: float) -> dict[str, Any]:
         """Raises EngineDiedError if the process ends, or says nothing for `patience` seconds; EngineError where vLLM
         refuses to start, in its words."""
+        child_log.bound(self._log)
         try:
             answer = self._child.ask(message, patience)
             while "alive" in answer:

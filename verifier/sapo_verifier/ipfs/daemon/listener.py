@@ -2,14 +2,27 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
+
+log = logging.getLogger(__name__)
 
 _READ_LIMIT = 8190
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def _is_a_fault_of_ours(record: logging.LogRecord) -> bool:
+    """aiohttp has a traceback for each request that is no HTTP, and strangers can send as many of those as they like: a
+    log would be as long as they want."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+log.addFilter(_is_a_fault_of_ours)
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,7 @@ class Listener:
         self._runner = web.AppRunner(
             app,
             access_log=None,
+            logger=log,
             handle_signals=False,
             shutdown_timeout=1.0,
             keepalive_timeout=limits.idle,
