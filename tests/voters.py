@@ -1,10 +1,12 @@
 """Nodes that vote on a real chain with findings that the test makes up: no batches' contents, no IPFS, no model."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sapo_client.batches.auditing import AuditCounts, Auditor, Seen
@@ -18,6 +20,7 @@ from sapo_client.duties.promises import Promises
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
+from sapo_client.state.report import SayOnce, StatusFile
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
 from sapo_devnet.testkit.anvil import anvil
@@ -252,6 +255,27 @@ class Voter:
         keys = [row[0] for row in self.outbox._store._db.execute("SELECT key FROM entry")]
         states = {key: self.outbox.state(key) for key in keys}
         return {key: state.reason for key, state in states.items() if state.status in ("failed", "expired")}
+
+
+def light_parts(voter: Voter, **others: Any) -> Any:
+    """A node's parts as far as its steps on chain need them, without a policy or daemon; `others` replace or add."""
+    parts = {
+        "home": voter.folder,
+        "node": voter.node,
+        "reader": voter.reader,
+        "outbox": voter.outbox,
+        "turns": voter.turns,
+        "blocks": voter.blocks,
+        "learner": SimpleNamespace(published=None),
+        "promises": voter.duties.promises,
+        "duties": None,
+        "say": SayOnce(logging.getLogger("sapo_client").warning),
+        "status": StatusFile(voter.folder),
+        "poll_seconds": 0.0,
+        "patience_minutes": 30.0,
+        "last_round": None,
+    }
+    return SimpleNamespace(**parts | others)
 
 
 def play_round(network: Network, voters: Iterable[Voter], round_: int) -> None:

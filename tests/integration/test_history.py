@@ -14,7 +14,7 @@ from sapo_client.node.loop import Node
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.proofs import Proof
-from voters import FAIL, POLICY, Voter, begin, commit, play_round, set_back, settle_outboxes
+from voters import FAIL, POLICY, Voter, begin, commit, light_parts, play_round, set_back, settle_outboxes
 
 ACCOUNTS = (1, 2, 3, 4)
 R = 2
@@ -126,18 +126,8 @@ def test_a_proof_is_sent_while_its_batch_is_open_and_not_after(network: Network,
 def test_pokes_policies_and_batches_of_the_loop(network: Network, voters: dict[int, Voter]) -> None:
     voter, round_, unused = voters[1], R + 2, cast("Any", None)
     published = SimpleNamespace(manifest=b"", blocks=[], digest=POLICY)
-    parts: Any = SimpleNamespace(
-        home=voter.folder,
-        node=voter.node,
-        reader=voter.reader,
-        outbox=voter.outbox,
-        turns=voter.turns,
-        blocks=voter.blocks,
-        learner=SimpleNamespace(published=published, config=SimpleNamespace(own_groups=2)),
-        duties=None,
-        poll_seconds=0.0,
-        last_round=None,
-    )
+    learner = SimpleNamespace(published=published, config=SimpleNamespace(own_groups=2))
+    parts = light_parts(voter, learner=learner)
     polls: Any = SimpleNamespace(wait=lambda _: network.chain.mine(), is_set=lambda: False)
     node = Node(parts, polls)
     own = OwnBatches(voter.reader, voter.outbox, unused, unused, unused, unused, network.spec, voter.node, unused)

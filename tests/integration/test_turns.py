@@ -1,6 +1,5 @@
 """What anybody may do is done by one: nodes wait for their turn, ask the chain again, and pay for no refusal."""
 
-import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +11,6 @@ import pytest
 
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.loop import Node
-from sapo_client.state.report import SayOnce
 from sapo_client.transactions.turns import LONGEST, STANDSTILL, Turns, place_of, put_anew
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.audits import BatchState
@@ -25,6 +23,7 @@ from voters import (
     address,
     begin,
     commit,
+    light_parts,
     network_with_batches,
     play_round,
     register,
@@ -147,22 +146,7 @@ def light_node(voter: Voter) -> Node:
             voter.network.chain.mine()
             return False
 
-    learner = SimpleNamespace(published=None)
-    parts: Any = SimpleNamespace(
-        home=voter.folder,
-        node=voter.node,
-        reader=voter.reader,
-        outbox=voter.outbox,
-        turns=voter.turns,
-        learner=learner,
-        promises=voter.duties.promises,
-        duties=None,
-        say=SayOnce(logging.getLogger("sapo_client").warning),
-        poll_seconds=0.0,
-        patience_minutes=30.0,
-        last_round=None,
-    )
-    return Node(parts, Polls())
+    return Node(light_parts(voter), Polls())
 
 
 def test_a_poke_whose_rival_was_reorganized_away_is_sent_again(tmp_path: Path) -> None:
