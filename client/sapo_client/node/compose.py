@@ -17,6 +17,7 @@ from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
+from sapo_client.duties.elsewhere import KeyWatch
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
@@ -45,6 +46,7 @@ class Resources:
 
     home: Path
     node: str  # the owner's address
+    endpoint: str  # where peers find its blocks
     reader: ChainReader
     outbox: Outbox
     store: BlockStore
@@ -117,6 +119,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         own=own,
         learner=learner,
         duties=duties,
+        elsewhere=KeyWatch(reader, outbox, node, open_.endpoint, say),
         say=say,
         poll_seconds=open_.poll_seconds,
         last_round=open_.last_round,

@@ -16,6 +16,7 @@ from sapo_client.batches.own_batch import OwnBatches, OwnRound
 from sapo_client.batches.pool import Pool
 from sapo_client.duties.bond import top_up_key
 from sapo_client.duties.duties import Duties
+from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.learner import Learner
 from sapo_client.node.reporting import Stages, report_of
@@ -63,6 +64,7 @@ class Parts:
     own: OwnBatches
     learner: Learner
     duties: Duties | None  # None: it only publishes
+    elsewhere: KeyWatch
     say: SayOnce
     poll_seconds: float
     last_round: int | None  # to publish in; afterwards the node only does what it owes. None: no end
@@ -87,7 +89,8 @@ class Node:
     # -- the loop --
 
     def run(self) -> None:
-        """Play rounds until asked to stop. Raises ChainUnavailable after half an hour without a chain."""
+        """Play rounds until asked to stop. Raises ChainUnavailable after half an hour without a chain, and
+        SecondProgram."""
         self._resume()
         chain_seen = time.monotonic()
         troubles = 0
@@ -110,6 +113,9 @@ class Node:
                 self._done = self._reported = min(self._done, round_ - 1)
             except Stopped:
                 break
+            except SecondProgram as error:
+                self._status.update(phase="stopped", trouble=str(error))
+                raise
             except ChainMismatch as error:
                 # For ever, unless the RPC's address leads to another chain for a while: said once, then waited.
                 if self._status.get("trouble") != str(error):
@@ -142,7 +148,7 @@ class Node:
         self._status.update(round=round_, phase="waiting for the beacon", trouble="")
         with stages.timed("waiting"):
             beacon = self._played = self._beacon(round_)
-        info = self._standing()
+        info = self._standing(round_)
         with stages.timed("generating"):
             self._status.update(phase="generating")
             own = self._publish(round_, beacon, info)
@@ -211,11 +217,14 @@ class Node:
             self._step(round_)
         return beacon
 
-    def _standing(self) -> NodeInfo:
-        """What the chain says of this node; why it can promise nothing is said once."""
+    def _standing(self, round_: int) -> NodeInfo:
+        """What the chain says of this node; why it can promise nothing, and what seems to be another program's
+        doing, is said once."""
         info = self._reader.node_of(self._parts.node)
         if words := why_silent(info, int(self._spec.chain.bond, 16)):
             self._parts.say(words)
+        if words := self._parts.elsewhere.look(round_, info):
+            self._status.update(trouble=words)
         return info
 
     def _publish(self, round_: int, beacon: bytes, info: NodeInfo) -> OwnRound:
