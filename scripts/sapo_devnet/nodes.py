@@ -1,6 +1,7 @@
 """The devnet's nodes: each has a home, a key, an IPFS daemon and a `sapo run` of its own."""
 
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sapo_client.state.home import KEYSTORE
 from sapo_client.state.report import read_rounds, read_status
 from sapo_devnet.checkout import SCRIPTS
 from sapo_devnet.policies import DevnetPolicy
@@ -91,10 +93,17 @@ class DevnetNode:
             raise SapoError(f"sapo init failed for {self.name}: {made.stderr.strip()}")
         self.address = made.stdout.strip().lower()
 
-    def start(self) -> None:
-        """`sapo run`; also after it was killed."""
+    def take_key(self, of: "DevnetNode") -> None:
+        """The same key as another node's, in this home: what an operator must not do."""
+        for mine, theirs in ((self.home / KEYSTORE, of.home / KEYSTORE), (self._password, of._password)):
+            mine.unlink()
+            shutil.copy(theirs, mine)
+        self.address = of.address
+
+    def start(self, *more: str) -> None:
+        """`sapo run`, with more options; also after it was killed."""
         home = ["--home", str(self.home), "--password-file", str(self._password)]
-        command = [*SAPO, "run", *home, "--register"]
+        command = [*SAPO, "run", *home, "--register", *more]
         if self.attack:
             command = [sys.executable, "-m", "sapo_devnet.adversaries", self.attack, *home]
         self.process = Process(self.name, command, self.home / "node.log", path=SCRIPTS)

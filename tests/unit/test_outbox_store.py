@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sapo_client.transactions.store import SCHEMA, VERSION, OutboxError, OutboxStore
+from sapo_client.transactions.store import SCHEMA, VERSION, Attempt, OutboxError, OutboxStore
 from sapo_verifier.chain.contracts import Call
 
 POKE = Call("rounds", "poke")
@@ -115,3 +115,19 @@ def test_an_outbox_of_a_later_version_is_refused_in_words(tmp_path: Path) -> Non
         db.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(OutboxError, match=f"is of version {VERSION + 1}"):
         OutboxStore(tmp_path / "outbox", "me")
+
+
+def test_what_was_signed_before_a_call_was_begun_anew_stays_the_key_s_own(tmp_path: Path) -> None:
+    store = OutboxStore(tmp_path / "outbox", "me")
+    entry = store.add("register/0", POKE, 0, None)
+    first, second = (Attempt(hash_ * 32, entry.id, 4, b"raw", 1, 2, 1, False, 7) for hash_ in (b"a", b"b"))
+    for attempt in (first, second, first):
+        store.add_attempt(attempt)
+    assert store.attempts([entry])[entry.id] == [first, second], "the same bytes are one transaction"
+    store.restart(entry)
+    assert store.attempts([entry])[entry.id] == []
+    assert store.signed(4) == [(4, first.hash, 7), (4, second.hash, 7)]
+    assert store.signed(5) == []
+    store.add_attempt(second)  # the same call, nonce and fees give the same bytes
+    assert store.attempts([entry])[entry.id] == [second]
+    store.close()

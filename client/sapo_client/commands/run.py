@@ -23,6 +23,8 @@ def add_command(commands: Commands) -> None:
     home_option(parser)
     password_option(parser)
     parser.add_argument("--register", action="store_true", help="lock the bond if the node is not registered yet")
+    words = "do not wait a round where the key sent something without this home: nothing else uses it"
+    parser.add_argument("--i-know", action="store_true", help=words)
     parser.add_argument("--policy", metavar="MODEL", help="instead of the settings' one: " + POLICY_HELP)
     base_option(parser, "its id in the network's spec (as the settings say; with --policy by the files' digest)")
     lora_option(parser, None)
@@ -39,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
     from sapo_client.node.preflight import ready
 
     home, changes = options.home.expanduser(), _changes(options)
-    with ready(home, options.password_file, register=options.register, changes=changes) as checked:
+    register, i_know = options.register, options.i_know
+    with ready(home, options.password_file, register=register, i_know=i_know, changes=changes) as checked:
         try:
             from sapo_client.node.start import run as run_node  # torch takes its seconds only now
         except ModuleNotFoundError as error:

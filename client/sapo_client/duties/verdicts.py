@@ -52,7 +52,8 @@ class Verdicts:
         ballot = next((b for b in stored if b.deal == now and b.hash(self.actor.node) == committed), None)
         if ballot is None:
             fee = coins(self.actor.audits.terms().missed_reveal_fee)
-            others = "was made for another history of the chain" if stored else "is of no ballot that is here"
+            ours = any(b.hash(self.actor.node) == committed for b in stored)
+            others = "was made for another history of the chain" if ours else "is of no ballot that is here"
             self.actor.say(
                 f"the verdicts that this node committed on round {voted} in stage {stage} cannot be revealed: what is "
                 f"on chain {others}. That costs {fee} coins of the bond"
@@ -127,9 +128,12 @@ class Verdicts:
         committed = audits.commitment_of(node, deal.round, deal.stage)
         if committed is not None:
             if committed != hash_:
+                stored = self.ballots.all_of(deal.round, deal.stage)
+                ours = any(b.hash(node) == committed for b in stored)
+                others = "for another history of the chain" if ours else "of no ballot that is here"
                 self.actor.say(
-                    f"round {deal.round}, stage {deal.stage}: verdicts for another history of the chain are committed "
-                    "already, so those for this one cannot be"
+                    f"round {deal.round}, stage {deal.stage}: verdicts {others} are committed already, so this node's "
+                    "cannot be"
                 )
             return
         current = deal.round + COMMIT_AFTER[deal.stage]

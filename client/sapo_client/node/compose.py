@@ -17,6 +17,7 @@ from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
+from sapo_client.duties.elsewhere import KeyWatch
 from sapo_client.duties.promises import Promises
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
@@ -48,6 +49,7 @@ class Resources:
     home: Path
     node: str  # the owner's address
     status: StatusFile
+    endpoint: str  # where peers find its blocks
     reader: ChainReader
     outbox: Outbox
     store: BlockStore
@@ -132,6 +134,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         promises=promises,
         history=History(open_.home, outbox, open_.history_rounds),
         duties=duties,
+        elsewhere=KeyWatch(reader, outbox, node, open_.endpoint, say),
         say=say,
         status=open_.status,
         poll_seconds=open_.poll_seconds,

@@ -16,6 +16,7 @@ from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.own_batch import OwnBatches, OwnRound
 from sapo_client.batches.pool import Pool
 from sapo_client.duties.duties import Duties
+from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
 from sapo_client.duties.promises import Promise, Promises
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.history import History
@@ -69,6 +70,7 @@ class Parts:
     promises: Promises
     history: History
     duties: Duties | None  # None: it only publishes
+    elsewhere: KeyWatch
     say: SayOnce
     status: StatusFile
     poll_seconds: float
@@ -96,7 +98,8 @@ class Node:
     # -- the loop --
 
     def run(self) -> None:
-        """Play rounds until asked to stop. Raises ChainUnavailable when the patience with a chain that is away ends."""
+        """Play rounds until asked to stop. Raises ChainUnavailable when the patience with an absent chain ends, and
+        SecondProgram."""
         self._resume()
         troubles = 0
         while not self._stop.is_set():
@@ -122,6 +125,9 @@ class Node:
                 self._rounds.anew(round_)
             except Stopped:
                 break
+            except SecondProgram as error:
+                self._status.update(phase="stopped", trouble=str(error))
+                raise
             except ChainMismatch as error:
                 # For ever, unless the RPC's address leads to another chain for a while: said once, then waited.
                 if self._status.get("trouble") != str(error):
@@ -155,7 +161,7 @@ class Node:
         self._status.update(round=round_, phase="waiting for the beacon", trouble="", **self._pace())
         with stages.timed("waiting"):
             beacon = self._played = self._beacon(round_)
-        info = self._standing()
+        info = self._standing(round_)
         with stages.timed("generating"):
             self._status.update(phase="generating")
             own = self._publish(round_, beacon, info)
@@ -228,11 +234,14 @@ class Node:
             self._step(round_)
         return beacon
 
-    def _standing(self) -> NodeInfo:
-        """What the chain says of this node; why it can promise nothing is said once."""
+    def _standing(self, round_: int) -> NodeInfo:
+        """What the chain says of this node; why it can promise nothing, and what seems to be another program's
+        doing, is said once."""
         info = self._reader.node_of(self._parts.node)
         if words := why_silent(info, int(self._spec.chain.bond, 16)):
             self._parts.say(words)
+        if words := self._parts.elsewhere.look(round_, info):
+            self._status.update(trouble=words)
         return info
 
     def _publish(self, round_: int, beacon: bytes, info: NodeInfo) -> OwnRound:

@@ -36,6 +36,7 @@ class Ready:
     base: "BaseRule"
     bases: "Bases"
     register: bool
+    i_know: bool  # that nothing else uses the key, whatever it sent without this home
 
 
 @contextmanager
@@ -44,12 +45,13 @@ def ready(
     password_file: Path | None,
     *,
     register: bool,
+    i_know: bool = False,
     changes: Mapping[str, Any] | None = None,
 ) -> Iterator[Ready]:
     """Everything that can be wrong without loading a model, in the order of its cost.
 
-    register: the bond is to be locked if the node is not registered yet. changes: settings, by section and name, that
-    hold for this run instead of the home's. Raises SapoError with what to do.
+    register: the bond is to be locked if the node is not registered yet. i_know: see Ready. changes: settings,
+    by section and name, that hold for this run instead of the home's. Raises SapoError with what to do.
     """
     settings = Settings.load(home)
     if changes:
@@ -78,4 +80,4 @@ def ready(
                 refuse_useless(info, operator)
             bases = Bases([settings.policy.folder, *settings.audit.bases])
             bases.folder(base)
-            yield Ready(home, settings, account, operator, node, endpoint, reader, base, bases, register)
+            yield Ready(home, settings, account, operator, node, endpoint, reader, base, bases, register, i_know)

@@ -15,6 +15,7 @@ from sapo_client.batches.pins import PinBook
 from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.registration import ensure_registered
 from sapo_client.generation.factory import make_engine
+from sapo_client.node.alone import wait_until_alone
 from sapo_client.node.compose import HONEST, Makers, Resources, compose
 from sapo_client.node.preflight import Ready
 from sapo_client.policy.policy import Policy
@@ -73,11 +74,15 @@ def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitSt
     ballots = BallotBox(home / layout.BALLOTS) if settings.audit.vote else None
     if ballots is not None:
         stack.callback(ballots.close)
-    ensure_registered(reader, outbox, node, ready.operator, ready.endpoint, register=ready.register, stop=stop)
+    if not ready.i_know:
+        wait_until_alone(home, reader, outbox, node, poll_seconds=settings.chain.poll_seconds, stop=stop)
+    if not stop.is_set():
+        ensure_registered(reader, outbox, node, ready.operator, ready.endpoint, register=ready.register, stop=stop)
     return Resources(
         home=home,
         node=node,
         status=status,
+        endpoint=ready.endpoint,
         reader=reader,
         outbox=outbox,
         store=store,

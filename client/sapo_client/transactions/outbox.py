@@ -163,6 +163,15 @@ class Outbox:
         chain = self.reader.deployment
         return self._store.compact(current, rounds, chain.first_block, chain.spec.chain.round_blocks)
 
+    def hashes_of(self, key: str) -> list[bytes]:
+        """Of every transaction that was signed for a call; most of them are not mined. Asks the disk only."""
+        found = self._store.get(key)
+        return [] if found is None else [attempt.hash for attempt in self._store.attempts([found])[found.id]]
+
+    def signed(self, low: int) -> list[tuple[int, bytes, int]]:
+        """Nonce, hash, and the latest block at that time, of all that was ever signed with nonce `low` or above."""
+        return self._store.signed(low)
+
     def pending(self) -> list[str]:
         """The keys that are not settled, in the order in which they were put."""
         open_ = self._store.intents() + self._store.in_flight()
@@ -311,13 +320,11 @@ class Outbox:
         """Our nonce is used, and none of our receipts is there. Signed again only if somebody else used it."""
         nonce = attempts[-1].nonce
         taker = taker_of_nonce(self.reader.w3, self.address, nonce, attempts[0].block, head)
-        if taker is None or taker in {a.hash for a in attempts}:
+        if taker is None or taker.hash in {a.hash for a in attempts}:
             self._wait(entry, "mined, it seems, but the chain's RPC has no receipt yet; waiting")
             return True
-        warning = (
-            f"another transaction of this key took nonce {nonce} (0x{taker.hex()}): "
-            "stop the second program that uses the key"
-        )
+        warning = f"nonce {nonce} was used by another transaction, 0x{taker.hash.hex()}, seen in block {taker.block}"
+        warning += "; signed again with the next nonce" if entry.call else ""
         log.warning("%s: %s", entry.key, warning)
         if entry.call is None:
             self._store.update(entry, status="expired", reason=warning, confirmed=1)

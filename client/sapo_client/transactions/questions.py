@@ -1,7 +1,7 @@
 """The outbox's questions to the chain: why something failed, who took a nonce, what a call costs, what is too late."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from eth_utils.address import to_checksum_address
 from web3 import Web3
@@ -13,6 +13,13 @@ from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins, explain
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.signing import base_fee, estimate_gas, request_of
+
+
+class Taker(NamedTuple):
+    """The mined transaction that has a nonce of an account."""
+
+    hash: bytes
+    block: int
 
 
 def succeeded(receipt: dict[str, Any]) -> bool:
@@ -34,8 +41,8 @@ def why_failed(w3: Web3, request: Any, gas: int, receipt: dict[str, Any]) -> tup
     return "the contract refused when it was mined, and would not now: something else came before it in its block", True
 
 
-def taker_of_nonce(w3: Web3, address: str, nonce: int, low: int, high: int) -> bytes | None:
-    """The hash of the account's mined transaction with that nonce, between two blocks; None if it is not found."""
+def taker_of_nonce(w3: Web3, address: str, nonce: int, low: int, high: int) -> Taker | None:
+    """The account's mined transaction with that nonce, between two blocks; None if it is not found."""
     try:
         while low < high:
             middle = (low + high) // 2
@@ -48,7 +55,7 @@ def taker_of_nonce(w3: Web3, address: str, nonce: int, low: int, high: int) -> b
         # Old state is not kept everywhere. Without it nothing is known.
         return None
     ours = (t for t in transactions if t["from"].lower() == address and t["nonce"] == nonce)
-    return next((bytes(t["hash"]) for t in ours), None)
+    return next((Taker(bytes(t["hash"]), high) for t in ours), None)
 
 
 def cost_of(reader: ChainReader, call: Call, sender: str) -> int | None:

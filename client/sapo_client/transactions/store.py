@@ -206,9 +206,9 @@ class OutboxStore:
             self._db.execute(f"UPDATE entry SET {columns} WHERE id = ?", (*values.values(), entry.id))  # noqa: S608
 
     def restart(self, entry: Entry) -> None:
-        """As if it had just been put: its old transactions are forgotten."""
+        """As if it had just been put: its old transactions are of no entry any more, and are still the key's own."""
         with self._db:
-            self._db.execute("DELETE FROM attempt WHERE entry = ?", (entry.id,))
+            self._db.execute("UPDATE attempt SET entry = 0 WHERE entry = ?", (entry.id,))
             self._db.execute(
                 "UPDATE entry SET status = 'intent', reason = '', nonce = NULL, block = NULL, hash = NULL, "
                 "confirmed = 0, settled = NULL WHERE id = ?",
@@ -226,7 +226,12 @@ class OutboxStore:
         a = attempt
         row = (a.hash, a.entry, a.nonce, a.raw, a.gas, str(a.max_fee), str(a.tip), int(a.empty), a.block)
         with self._db:
-            self._db.execute("INSERT OR IGNORE INTO attempt VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            # The same bytes may be signed again, also for an entry that was restarted.
+            self._db.execute(
+                "INSERT INTO attempt VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (hash) DO UPDATE SET entry = excluded.entry",
+                row,
+            )
             self._db.execute(
                 "UPDATE entry SET status = 'sent', reason = '', nonce = ? WHERE id = ?", (attempt.nonce, attempt.entry)
             )
@@ -238,6 +243,11 @@ class OutboxStore:
             rows = self._db.execute("SELECT * FROM attempt WHERE entry = ? ORDER BY rowid", (entry.id,))
             found[entry.id] = [_attempt(row) for row in rows]
         return found
+
+    def signed(self, low: int) -> list[tuple[int, bytes, int]]:
+        """Nonce, hash and block of every attempt from that nonce on, also of entries that were restarted."""
+        rows = self._db.execute("SELECT nonce, hash, block FROM attempt WHERE nonce >= ?", (low,))
+        return [tuple(row) for row in rows]
 
 
 def _entry(row: sqlite3.Row) -> Entry:

@@ -24,6 +24,7 @@ class FaultyRpc:
     status: int = 200  # HTTP's, of answers that hold an error of `fault`
     url: str = ""
     cap: Callable[[list[Any]], tuple[int, Any] | None] = lambda calls: None  # its calls → HTTP status and answer
+    rewrite: Callable[[dict[str, Any]], None] = lambda call: None  # changes a call before it is passed on
     requests: int = 0
 
     def answer(self, body: bytes) -> tuple[int, bytes]:
@@ -33,6 +34,9 @@ class FaultyRpc:
         if isinstance(request, list) and (capped := self.cap(request)):
             return capped[0], json.dumps(capped[1]).encode()
         calls = request if isinstance(request, list) else [request]
+        for call in calls:
+            self.rewrite(call)
+        body = json.dumps(request).encode()
         faults = {call["id"]: error for call in calls if (error := self.fault(call["method"], call["params"]))}
         if not faults:
             return 200, self._ask(body)

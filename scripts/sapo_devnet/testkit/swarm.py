@@ -40,7 +40,18 @@ class Swarm:
         number = len(self.nodes)
         node = DevnetNode(f"node{number}", self.folder / f"node{number}", number)
         self.nodes.append(node)
-        options = NodeOptions(
+        node.init(self._options(rpc, own_groups, external_groups))
+        self.chain.fund(node.address)
+        return node
+
+    def add_twin(self, of: DevnetNode, *, rpc: str | Sequence[str] = "") -> DevnetNode:
+        """A second home with the key of a node, and a daemon of its own; not started yet."""
+        node = self.add(rpc=rpc)
+        node.take_key(of)
+        return node
+
+    def _options(self, rpc: str | Sequence[str], own_groups: int, external_groups: int) -> NodeOptions:
+        return NodeOptions(
             deployment=self.folder / "deployment.json",
             rpc=rpc or self.chain.url,
             policies=self.policies or [DevnetPolicy("pocket", self.policy, 0)],
@@ -51,9 +62,6 @@ class Swarm:
             seed=0,
             threads=1,
         )
-        node.init(options)
-        self.chain.fund(node.address)
-        return node
 
     def begin(self) -> None:
         """Until all nodes are ready; then round 0."""

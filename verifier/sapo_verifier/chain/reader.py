@@ -282,14 +282,17 @@ class ChainReader:
 
     # -- calls --
 
-    def call(self, call: Call, *, sender: str | None = None) -> Any:
-        """One read of a contract at the latest block. Raises ChainError with the contract's reason in words."""
+    def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> Any:
+        """One read of a contract, as it is after that block (None: the latest one).
+
+        Raises ChainError with the contract's reason in words, or because the RPC does not have that block's state.
+        """
         request: Any = {"to": to_checksum_address(self.address_of(call.contract)), "data": "0x" + call.encode().hex()}
         if sender is not None:
             request["from"] = to_checksum_address(sender)
         with rpc.transport(self.rpc_url):
             try:
-                answer = self.w3.eth.call(request)
+                answer = self.w3.eth.call(request, "latest" if block is None else block)
             except (ContractLogicError, Web3RPCError) as error:
                 raise ChainError(f"{call.function}: {explain(error)}") from error
         return self._decode(call, bytes(answer))

@@ -148,8 +148,8 @@ PASSING_CODES = frozenset({-32603, -32005, -32016})
 # Parts of what nodes answer to a send or a read, lower case, and what they mean.
 RPC_ERRORS = {
     "insufficient funds": "the account has too little coin for this transaction; send it some and try again",
-    "nonce too low": "this transaction, or another one of the same key, was mined already; if you did not send it, "
-    "a second program uses this key: stop it",
+    "nonce too low": "this transaction, or another one with its nonce, was mined already; look which before anything "
+    "is sent again",
     "nonce too high": "transactions before this one are missing on the chain; was it reset?",
     "already imported": "the chain has this very transaction already and will mine it; wait",
     "already known": "the chain has this very transaction already and will mine it; wait",

@@ -1,0 +1,109 @@
+"""Before a node sends anything: whether its key acts without its outbox, as it does where a second node runs."""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sapo_client.duties.elsewhere import SecondProgram
+from sapo_client.state.report import StatusFile
+from sapo_client.transactions.outbox import Outbox
+from sapo_client.transactions.strangers import Stranger, listed, nonces_used, recent_strangers, strangers
+from sapo_verifier.chain.errors import ChainUnavailable
+from sapo_verifier.chain.reader import ChainReader
+
+log = logging.getLogger(__name__)
+
+LOOK_BACK = 3  # rounds: a node that acts sends something in each
+PATIENCE = 1800.0  # seconds without a chain
+PHASE = "waiting to see whether its key is used elsewhere"
+
+
+def wait_until_alone(
+    home: Path, reader: ChainReader, outbox: Outbox, node: str, *, poll_seconds: float, stop: threading.Event
+) -> None:
+    """Returns at once where the outbox knows everything that its account sent in the last rounds; else after one round
+    in which the account sent nothing, or once `stop` is set.
+
+    Raises SecondProgram where it sent something, and ChainUnavailable.
+    """
+    blocks = reader.deployment.spec.chain.round_blocks
+    found = recent_strangers(reader, outbox, LOOK_BACK * blocks)
+    if not found:
+        return
+    head = reader.block_number()
+    quiet = head + min(outbox.confirmations, blocks)
+    log.warning(
+        "in the last %d rounds the key %s sent what this home's outbox does not know: %s. Another program may use the "
+        "key, so this node sends nothing, and watches the key until block %d (this is %d). If you know that nothing "
+        "else uses it, as after a backup was restored, start the node with --i-know",
+        *(LOOK_BACK, outbox.address, listed(found), quiet + blocks, head),
+    )
+    pending = nonces_used(reader, outbox.address, "pending") or 0
+    watch = _Watch(reader, outbox, quiet, quiet + blocks, expected=pending)
+    status, seen = StatusFile(home), time.monotonic()
+    while not stop.is_set():
+        try:
+            # Rounds may go on without this node: a devnet's clock waits for those that are not done.
+            round_ = reader.current_round()
+            status.update(node=node, phase=PHASE, round=round_, done_round=round_, trouble="")
+            if watch.is_over():
+                log.warning("nothing else used the key %s meanwhile: the node goes on", outbox.address)
+                return
+            seen = time.monotonic()
+        except SecondProgram as error:
+            status.update(phase="stopped", trouble=str(error))
+            raise
+        except ChainUnavailable as error:
+            if time.monotonic() - seen > PATIENCE:
+                raise
+            status.update(trouble=str(error))
+        stop.wait(poll_seconds)
+
+
+@dataclass
+class _Watch:
+    """Of an account's nonces from one block to another.
+
+    expected: so many are used, or will be by what was on its way before. What is mined up to block `first` is of the
+    past, too: views lag, and a shallow reorganization has it mined again.
+    """
+
+    reader: ChainReader
+    outbox: Outbox
+    first: int
+    last: int
+    expected: int
+    _seen: int = field(init=False)  # the last block in which no more than the expected ones were used
+
+    def __post_init__(self) -> None:
+        self._seen = self.first
+
+    def is_over(self) -> bool:
+        """One poll. Raises SecondProgram, and ChainUnavailable."""
+        head = self.reader.block_number()
+        if head < self.first:
+            return False
+        used = nonces_used(self.reader, self.outbox.address, head)
+        if used is None:  # a provider whose machines disagree about the latest block
+            return False
+        if self._seen == self.first:
+            before = nonces_used(self.reader, self.outbox.address, self.first)
+            self.expected = max(self.expected, used if before is None else before)
+        if used > self.expected:
+            found = strangers(self.reader, self.outbox, self.expected, used, (self._seen, head))
+            if any(each.taker for each in found) or (found and head >= self.last):
+                raise self._refusal(found, head)
+            if found:
+                return False
+            self.expected = used
+        self._seen = head
+        return head >= self.last
+
+    def _refusal(self, found: list[Stranger], head: int) -> SecondProgram:
+        return SecondProgram(
+            f"this node's key ({self.outbox.address})",
+            f"up to block {head} it sent what this home's outbox does not know: {listed(found)}. This node has sent "
+            "nothing; if you did that by hand, start the node again",
+        )
