@@ -11,7 +11,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from sapo_verifier.model.base import BaseLoadError
 from sapo_verifier.model.forward import head
-from sapo_verifier.model.trial import FAILURES, TOLERANCE, distance, plain_logits, trial_tokens
+from sapo_verifier.model.trial import FAILURES, TOLERANCE, distance, plain_logits, trial_tokens, words_of
 
 
 class Decoding:
@@ -84,7 +84,7 @@ def try_decoding(model: Any, vocab: int) -> None:
         off = _decoded_wrong(model, vocab)
     except FAILURES as error:
         raise BaseLoadError(
-            f"{type(model).__name__} does not decode a batch token by token: {type(error).__name__}: {error}; take a "
+            f"{type(model).__name__} does not decode a batch token by token ({words_of(error)}); take a "
             "base of another family (docs/operators.md has a table), or the vllm engine"
         ) from error
     if off is None:

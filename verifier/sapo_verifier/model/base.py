@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from sapo_verifier.folders import BaseLoadError as BaseLoadError
 from sapo_verifier.folders import Held, batch_context, check_folder
 from sapo_verifier.model.forward import check_head
-from sapo_verifier.model.trial import FAILURES, try_batches
+from sapo_verifier.model.trial import FAILURES, try_batches, words_of
 from sapo_verifier.spec import BaseRule
 
 # What config.json may describe beyond what the files hold: tied weights are there once, masks not at all.
@@ -38,7 +38,9 @@ def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
             output_loading_info=True,
         )
     except (*FAILURES, SafetensorError) as error:
-        raise BaseLoadError(f"{folder} does not load as a model: {_words(error)}; give the folder of a base") from error
+        raise BaseLoadError(
+            f"{folder} does not load as a model: {words_of(error)}; give the folder of a base"
+        ) from error
     model, info = loaded
     _check_whole(folder, info["missing_keys"], info["unexpected_keys"])
     try:
@@ -51,16 +53,10 @@ def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
         try_batches(model, base.vocab)
     except FAILURES as error:
         raise BaseLoadError(
-            f"{folder} does not run as a causal language model ({type(model).__name__}): {_words(error)}; give the "
+            f"{folder} does not run as a causal language model ({type(model).__name__}): {words_of(error)}; give the "
             "folder of another base"
         ) from error
     return model
-
-
-def _words(error: BaseException) -> str:
-    """Of an error of somebody else's, whose text need not be a sentence. Some quote whole configs."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:500]}" + (" …" if len(text) > 500 else "")
 
 
 def _check_size(folder: Path, held: Held) -> None:

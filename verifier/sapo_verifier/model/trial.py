@@ -23,6 +23,12 @@ FAILURES = (
 LENGTHS = ((4, 3), (4, 6), (13, 7))
 
 
+def words_of(error: BaseException) -> str:
+    """One line for an error of somebody else's, whose text need not be a sentence; some quote whole configs."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:500]}" + (" …" if len(text) > 500 else "")
+
+
 def trial_tokens(vocab: int) -> list[list[int]]:
     """Sequences of unequal lengths, of ids below `vocab`; the first two begin alike."""
     prompts = {length: [(31 * at + 7 * length) % vocab for at in range(length)] for length, _ in LENGTHS}
