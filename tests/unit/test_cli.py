@@ -182,6 +182,24 @@ def test_init_finds_the_base_by_its_files(
     assert digest_of_folder(model).hex() in err
 
 
+@pytest.mark.parametrize(
+    ("config", "words"), [({"model_type": "mamba"}, "the family mamba"), ({"quantization_config": {}}, "quantized")]
+)
+def test_init_refuses_a_base_that_no_node_could_run(
+    tmp_path: Path,
+    deployment: Path,
+    password: Path,
+    capsys: pytest.CaptureFixture[str],
+    config: dict[str, object],
+    words: str,
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    assert init(tmp_path / "home", deployment, password) == 1
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "home").exists()
+
+
 def test_init_takes_the_engine(tmp_path: Path, deployment: Path, password: Path) -> None:
     assert init(tmp_path / "a", deployment, password) == 0
     assert init(tmp_path / "b", deployment, password, "--engine", "vllm") == 0

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from sapo_client.generation.torch_engine import Decoding, TorchEngine
+from sapo_client.generation.decoding import Decoding
+from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.policy import Policy

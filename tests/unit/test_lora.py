@@ -1,5 +1,6 @@
 """Adapters in training: what is published, what is taken back, and that sampling and learning see one policy."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,59 @@ def test_older_weights_come_back_for_a_round_that_is_asked_for_again(folder: Pat
         assert same(policy.weights(), base_weights(folder))
     assert policy.publish() == latest
     assert same(policy.weights(), merged)
+
+
+def test_peft_loads_a_checkpoint_as_it_is(folder: Path, tmp_path: Path) -> None:
+    """Over the base that it names, or another copy of it, and to the same logits."""
+    from peft import AutoPeftModelForCausalLM, PeftModel
+
+    policy = learn(lora_policy(folder, targets=("q_proj", "down_proj")))
+    saved = save_checkpoint(tmp_path, policy, make_optimizer(policy, TrainConfig()), round_=1, state={})
+    described = json.loads((saved / "adapter_config.json").read_text())
+    assert described["base_model_name_or_path"] == str(folder)
+    assert (described["peft_type"], described["task_type"]) == ("LORA", "CAUSAL_LM")
+    assert (described["r"], described["lora_alpha"]) == (RANK, 2 * RANK)
+    assert described["target_modules"] == ["down_proj", "q_proj"]
+    ids = torch.tensor([[4, 5, 6, 7, 8]])
+    for model in (PeftModel.from_pretrained(load_base(folder, tiny_rule()), saved),
+                  AutoPeftModelForCausalLM.from_pretrained(saved).eval()):  # fmt: skip
+        with torch.no_grad():
+            found, own, base = (m(ids).logits for m in (model, policy.model, load_base(folder, tiny_rule())))
+        assert torch.allclose(found, own, atol=1e-5)
+        assert not torch.allclose(found, base, atol=1e-2)
+
+
+def test_a_target_that_names_other_layers_too_is_spelled_out_for_peft(folder: Path) -> None:
+    policy = lora_policy(folder, targets=("q_proj",))
+    assert policy.adapters is not None
+    policy.model.get_decoder().q_proj = torch.nn.Embedding(2, 2)
+    named = json.loads(policy.adapters.peft_config(folder))["target_modules"]
+    assert named == ["model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"]
+
+
+def test_a_checkpoint_of_adapters_without_the_files_for_peft_is_resumed(folder: Path, tmp_path: Path) -> None:
+    """As those of older versions are; one of all weights never has them."""
+    policy = learn(lora_policy(folder))
+    optimizer = make_optimizer(policy, TrainConfig())
+    saved = save_checkpoint(tmp_path / "a", policy, optimizer, round_=1, state={})
+    assert (saved / "adapter_model.safetensors").readlink() == Path("weights.safetensors")
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (saved / name).unlink()
+    found = latest_checkpoint(tmp_path / "a", pytest.fail)
+    assert found is not None
+    again = lora_policy(folder, seed=3)
+    found.restore(again, make_optimizer(again, TrainConfig()))
+    assert again.weight_bytes() == policy.weight_bytes()
+    full = Policy.load(folder, tiny_rule())
+    saved = save_checkpoint(tmp_path / "b", full, make_optimizer(full, TrainConfig()), round_=1, state={})
+    assert len(list(saved.iterdir())) == 4
+
+
+def test_the_folder_of_a_checkpoint_is_no_base(folder: Path, tmp_path: Path) -> None:
+    policy = lora_policy(folder)
+    saved = save_checkpoint(tmp_path, policy, make_optimizer(policy, TrainConfig()), round_=1, state={})
+    with pytest.raises(SapoError, match=r"holds an adapter .* give the folder of its base"):
+        Policy.load(saved, tiny_rule())
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tokenizers.processors import TemplateProcessing
 
 from answering import chat_base as answering_base
 from answering import chat_folder, compact_folder
+from sapo_client.commands.network import STYLES as OFFERED
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
 from sapo_devnet.policies import DevnetPolicy, devnet_spec
@@ -20,7 +21,6 @@ from sapo_verifier.bases import Tokenizer
 from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import SapoError
 from sapo_verifier.networks import (
-    EXAMPLES,
     base_rule,
     chat_base,
     chat_template,
@@ -33,6 +33,7 @@ from sapo_verifier.networks import (
 from sapo_verifier.objects import RECORD_BYTES
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import NOT_PAYABLE, PAPER_DATASETS, TaskWorker, deal, extract, render
+from sapo_verifier.templates import EXAMPLES, STYLES, check_style
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +199,38 @@ def test_the_spec_command_says_what_is_wrong(base: str, words: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
     assert words in done.stderr
+
+
+def test_a_template_without_its_marks_is_refused_with_the_one_to_take(chat: Path, tmp_path: Path) -> None:
+    def with_tokens(name: str, *tokens: str) -> Path:
+        folder = chat_folder(tmp_path / name)
+        data = (folder / "tokenizer.json").read_text()
+        for old, new in zip(("<|im_start|>", "<|im_end|>"), tokens, strict=True):
+            data = data.replace(old, new)
+        (folder / "tokenizer.json").write_text(data)
+        return folder
+
+    refused = spec_command("--base", f"one={with_tokens('one', '<s>', '</s>')}")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "no special token <|im_start|> and no <|im_end|>" in refused.stderr
+    assert "take --template plain" in refused.stderr
+    assert spec_command("--base", f"half={with_tokens('half', '<|im_start|>', '</s>')}").returncode == 2
+    gemma = spec_command("--base", f"chat={chat}", "--template", "gemma")
+    assert "<start_of_turn>" in gemma.stderr
+    assert "take --template chatml" in gemma.stderr
+    taken = spec_command("--base", f"one={tmp_path / 'one'}", "--template", "plain", "--examples")
+    template = json.loads(taken.stdout)["bases"][0]["template"]
+    assert template.startswith("Calculate 12 + 31.\n<answer>43</answer>\n\nConvert")
+    assert template.endswith("\n\n{question}\n{instruction}\n")
+    assert set(STYLES) == set(OFFERED)
+
+
+def test_marks_that_are_text_to_the_tokenizer_are_none(tmp_path: Path) -> None:
+    """Where a vocabulary has them as ordinary tokens, a question could spell them, too."""
+    folder = chat_folder(tmp_path)
+    document = json.loads((folder / "tokenizer.json").read_text())
+    for token in document["added_tokens"]:
+        token["special"] = False
+    (folder / "tokenizer.json").write_text(json.dumps(document))
+    with pytest.raises(SapoError, match="no special token"):
+        check_style(Tokenizer(folder), "chatml", "one")

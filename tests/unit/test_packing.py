@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from sapo_client.generation.torch_engine import Decoding
+from sapo_client.generation.decoding import Decoding
 from sapo_client.pocket import VOCAB
 from sapo_client.policy.policy import Policy
 from sapo_devnet.testkit.tiny_policy import tiny_policy

@@ -98,11 +98,14 @@ class Bases:
 
 
 def rust_tokenizer(folder: Path) -> RustTokenizer:
-    """tokenizer.json without padding and truncation. Raises SapoError if there is none."""
+    """tokenizer.json without padding and truncation. Raises SapoError if there is none, or none that can be read."""
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise SapoError(f"{folder} has no tokenizer.json; a base needs one")
-    tokenizer = RustTokenizer.from_file(str(path))
+    try:
+        tokenizer = RustTokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more particular
+        raise SapoError(f"{path} cannot be read as a tokenizer: {str(error)[:300]}; fetch the model again") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
@@ -140,9 +143,13 @@ class Tokenizer:
         """The text of the ids: nothing skipped, no clean-up, invalid UTF-8 as U+FFFD."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
-    def size(self) -> int:
-        """Ids below this have a token, added tokens included."""
-        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+    def is_special(self, text: str) -> bool:
+        """Whether the text is one special token."""
+        return self._tokenizer.token_to_id(text) in self._special
+
+    def size(self, *, added: bool = True) -> int:
+        """Ids below this have a token; added: those that stand beside the vocabulary included."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=added))
 
     def max_token_bytes(self) -> int:
         """The most bytes by which one token lengthens a text inside a JSON string.

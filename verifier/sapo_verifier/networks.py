@@ -5,28 +5,21 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from sapo_verifier import canonical
 from sapo_verifier.bases import Tokenizer, digest_of_folder
 from sapo_verifier.errors import ObjectError, SapoError, UsageError
+from sapo_verifier.folders import batch_context, check_config, read_object
 from sapo_verifier.spec import COMPACT, BaseRule, ChainRules, Spec, TaskRule, Versions
 from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS
+from sapo_verifier.templates import CHATML, EXAMPLES, Answer
+from sapo_verifier.templates import chat_template as chat_template
 
 MEBIBYTE = 1 << 20
 UNLIMITED = 2**53 - 1  # the largest number that a rule can hold
 ROUND_BLOCKS = 64
 ETHER = 10**18
-
-Answer = Literal["tag", "brackets"]
-ANSWER_MARKS = {"tag": "<answer>{}</answer>", "brackets": "<{}>"}
-EXAMPLES = (
-    ("Calculate 12 + 31.", "43"),
-    ("Convert the binary number 110 to base-10.", "6"),
-    ("Spell this word backward (example: sun -> nus): tree", "eert"),
-    ("Find the Greatest Common Divisor (GCD) of these numbers: 12, 8.", "4"),
-)
-"""Shown to models that are too small to follow an instruction at temperature 1."""
 
 
 def read_spec(path: Path) -> Spec:
@@ -59,20 +52,26 @@ def measure(folder: Path) -> Measured:
     """
     if not folder.is_dir():
         raise SapoError(f"there is no folder {folder}; give the folder of a model")
-    config = _read_config(folder / "config.json")
+    config = check_config(folder)
     tokenizer = Tokenizer(folder)
     eos = _ends(folder)
     numbers = ("max_position_embeddings", "vocab_size")
-    missing = [name for name in numbers if not isinstance(config.get(name), int)]
+    missing = [name for name in numbers if config.get(name) is None]
     if missing := [*([] if eos else ["eos_token_id"]), *missing]:
         raise SapoError(f"{folder}/config.json needs {' and '.join(missing)}; take another model, or add what is known")
+    if (known := tokenizer.size(added=False)) > config["vocab_size"]:
+        raise SapoError(
+            f"{folder}/tokenizer.json has {known} tokens and config.json a vocab_size of {config['vocab_size']}; they "
+            "must be one model's"
+        )
     vocab = min(tokenizer.size(), config["vocab_size"])
-    if not all(isinstance(end, int) and 0 <= end < vocab for end in eos):
+    if not all(type(end) is int and 0 <= end < vocab for end in eos):
         raise SapoError(
             f"{folder} names {eos} as end tokens (eos_token_id), but its ids go from 0 to {vocab - 1}; "
             "config.json, generation_config.json and tokenizer.json must be one model's"
         )
-    return Measured(vocab, eos, config["max_position_embeddings"], tokenizer)
+    context = min(config["max_position_embeddings"], batch_context(config) or UNLIMITED)
+    return Measured(vocab, eos, context, tokenizer)
 
 
 def base_rule(folder: Path, base_id: str, template: str, *, max_adapter_bytes: int, max_rank: int = 0) -> BaseRule:
@@ -113,38 +112,14 @@ def unlisted_base(folder: Path) -> BaseRule:
     )
 
 
-def _ends(folder: Path) -> list[int]:
+def _ends(folder: Path) -> list[Any]:
     """What ends a text: chat models often name the end of a turn in config.json, and all ends for generation."""
-    ends: list[int] = []
+    ends: list[Any] = []
     for name in ("config.json", "generation_config.json"):
         path = folder / name
-        found = _read_config(path).get("eos_token_id") if path.is_file() else None
-        ends += [found] if isinstance(found, int) else found or []
-    return list(dict.fromkeys(ends))
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text())
-    except OSError as error:
-        raise SapoError(f"{path} cannot be read: {error.strerror}; give the folder of a model") from error
-    except ValueError as error:
-        raise SapoError(f"{path} is not JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise SapoError(f"{path} is no JSON object; give the folder of a model")
-    return config
-
-
-def chat_template(answer: Answer, examples: Sequence[tuple[str, str]] = ()) -> str:
-    """A base's template in ChatML, which SmolLM2, Qwen and others were trained on.
-
-    examples: questions and right answers, shown before the question in the style that the spec's answers have.
-    """
-    turns = "".join(
-        f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n{ANSWER_MARKS[answer].format(right)}<|im_end|>\n"
-        for question, right in examples
-    )
-    return turns + "<|im_start|>user\n{question}\n{instruction}<|im_end|>\n<|im_start|>assistant\n"
+        found = read_object(path).get("eos_token_id") if path.is_file() else None
+        ends += found if isinstance(found, list) else [] if found is None else [found]
+    return [end for at, end in enumerate(ends) if end not in ends[:at]]
 
 
 def smollm2_base(folder: Path, answer: Answer) -> BaseRule:
@@ -153,9 +128,9 @@ def smollm2_base(folder: Path, answer: Answer) -> BaseRule:
     return base_rule(folder, "smollm2", template, max_adapter_bytes=64 * MEBIBYTE, max_rank=32)
 
 
-def chat_base(folder: Path, base_id: str, *, examples: bool = False) -> BaseRule:
-    """Any model that was trained on ChatML, in a spec whose answers are tags: adapters of rank 64 at most."""
-    template = chat_template("tag", EXAMPLES if examples else ())
+def chat_base(folder: Path, base_id: str, *, examples: bool = False, style: str = CHATML) -> BaseRule:
+    """Any model that was trained on the style, in a spec whose answers are tags: adapters of rank 64 at most."""
+    template = chat_template("tag", EXAMPLES if examples else (), style=style)
     return base_rule(folder, base_id, template, max_adapter_bytes=1024 * MEBIBYTE, max_rank=64)
 
 

@@ -8,9 +8,11 @@ from sapo_verifier.commands.options import add_rpc_options
 from sapo_verifier.commands.program import Commands, add_parser
 from sapo_verifier.errors import UsageError
 
-SPEC = """Write a network's rules for language models that were trained on ChatML (SmolLM2, Qwen and others), as JSON.
+STYLES = ("chatml", "llama3", "gemma", "plain")  # those of sapo_verifier.templates
+SPEC = """Write a network's rules for language models that follow an instruction, as JSON.
 
-Each base is measured from its folder: digest, vocabulary, ends, context. Edit the rest to taste; then
+Each base is measured from its folder: digest, vocabulary, ends, context. Its prompts are in ChatML (SmolLM2, Qwen and
+others) unless --template says otherwise. Edit the rest to taste; then
 `sapo network deploy --spec` takes the file. A digest is over all files of a folder: say with the spec where it is from.
 """
 DEPLOY = """Deploy the contracts for a spec and write the deployment file that everybody who takes part needs.
@@ -33,6 +35,8 @@ def _add_spec(steps: Commands) -> None:
     words = "a base's id in the spec, and its folder or its name on the hub; repeat"
     parser.add_argument("--base", type=_base, action="append", required=True, metavar="ID=MODEL", help=words)
     parser.add_argument("--examples", action="store_true", help="show right answers first: for models below 1 B")
+    words = "how prompts are written, for all bases; plain: without a chat's marks (%(default)s)"
+    parser.add_argument("--template", choices=STYLES, default=STYLES[0], help=words)
     parser.add_argument("--round-blocks", type=int, default=64, metavar="N", help="a round's length (%(default)s)")
     parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help="of a completion (%(default)s)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write it (standard output)")
@@ -55,11 +59,20 @@ def _add_deploy(steps: Commands) -> None:
 
 
 def run_spec(options: argparse.Namespace) -> int:
-    """Raises SapoError for a model that is not there, and for rules that no network can have."""
+    """Raises SapoError for a model that is not there or that no node could run, for a template that its tokenizer has
+    no marks for, and for rules that no network can have."""
     from sapo_client.policy.hub import model_folder
+    from sapo_verifier.bases import Tokenizer
+    from sapo_verifier.folders import check_folder
     from sapo_verifier.networks import chat_base, models_spec
+    from sapo_verifier.templates import check_style
 
-    bases = [chat_base(model_folder(model), name, examples=options.examples) for name, model in options.base]
+    bases = []
+    for name, model in options.base:
+        folder = model_folder(model)
+        check_folder(folder)
+        check_style(Tokenizer(folder), options.template, name)
+        bases.append(chat_base(folder, name, examples=options.examples, style=options.template))
     try:
         spec = models_spec(bases, round_blocks=options.round_blocks, max_new_tokens=options.max_new_tokens)
     except ValueError as error:

@@ -1,70 +1,23 @@
 """Generation with torch: forced sampling over a key-value cache, many completions at a time."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import DynamicCache
 
+from sapo_client.generation.decoding import Decoding, try_decoding
 from sapo_client.generation.engine import begin
 from sapo_client.policy.policy import Policy
-from sapo_verifier.model.forward import head, row_chunks
+from sapo_verifier.model.forward import row_chunks
 from sapo_verifier.model.sampling import choose, scaled_cumulative
 from sapo_verifier.protocol import stream_value
-
-
-class Decoding:
-    """A batch of sequences under way: a cache, and which of its columns are padding (on the left)."""
-
-    def __init__(self, model: Any, sequences: Sequence[Sequence[int]]) -> None:
-        different = {tuple(sequence): None for sequence in sequences}  # a group's prompt is run once for all of it
-        longest = max(map(len, different))
-        ids = torch.zeros(len(different), longest, dtype=torch.long)
-        mask = torch.zeros(len(different), longest, dtype=torch.long)
-        for row, sequence in enumerate(different):
-            ids[row, longest - len(sequence) :] = torch.tensor(sequence)
-            mask[row, longest - len(sequence) :] = 1
-        self._model = model
-        self._mask = mask.to(model.device)
-        self._cache = DynamicCache()
-        self.states = self._run(ids.to(model.device), (self._mask.cumsum(-1) - 1).clamp(min=0))
-        if len(different) < len(sequences):
-            place = {sequence: row for row, sequence in enumerate(different)}
-            self.keep([place[tuple(sequence)] for sequence in sequences])
-
-    def _run(self, ids: Tensor, positions: Tensor) -> Tensor:
-        output = self._model.get_decoder()(
-            input_ids=ids,
-            attention_mask=self._mask,
-            position_ids=positions,
-            cache=self._cache,
-            use_cache=True,
-        )
-        return output.last_hidden_state[:, -1]  # type: ignore[no-any-return]
-
-    def logits(self, rows: slice) -> Tensor:
-        """(N, V) float32: what follows the last token of these rows."""
-        return head(self._model, self.states[rows])
-
-    def append(self, tokens: Tensor) -> None:
-        """One more token per row: (N,) int64."""
-        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=-1)
-        self.states = self._run(tokens.unsqueeze(-1), self._mask.sum(-1, keepdim=True) - 1)
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """These rows, in this order, and no others; a row that is named twice is there twice."""
-        index = torch.tensor(rows, device=self._mask.device)
-        self._mask = self._mask[index]
-        self.states = self.states[index]
-        self._cache.batch_select_indices(index)
 
 
 class TorchEngine:
     """Generates with the policy's own model, float32, with the weights of the moment of each call."""
 
     def __init__(self, policy: Policy, max_new_tokens: int, *, batch_tokens: int = 16384) -> None:
-        """batch_tokens: cached at a time, which bounds memory."""
+        """batch_tokens: cached at a time, which bounds memory. Raises BaseLoadError for a model that decodes wrong."""
+        try_decoding(policy.model, policy.base.vocab)
         self._policy = policy
         self._max_new_tokens = max_new_tokens
         self._batch_tokens = batch_tokens

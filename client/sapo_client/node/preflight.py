@@ -65,6 +65,7 @@ def ready(
         from sapo_verifier.bases import Bases, base_in
         from sapo_verifier.chain.deployment import Deployment
         from sapo_verifier.chain.reader import NodeState, open_chain
+        from sapo_verifier.folders import check_supported
 
         endpoint = layout.public_endpoint(settings.ipfs, f"{home / 'node.toml'}: [ipfs] endpoint")
         deployment = Deployment.load(settings.chain.deployment)
@@ -79,5 +80,5 @@ def ready(
             else:
                 refuse_useless(info, operator)
             bases = Bases([settings.policy.folder, *settings.audit.bases])
-            bases.folder(base)
+            check_supported(bases.folder(base))
             yield Ready(home, settings, account, operator, node, endpoint, reader, base, bases, register, i_know)

@@ -2,8 +2,9 @@
 
     <root>/round-00000012/{weights.safetensors, optimizer.safetensors, rng.safetensors, state.json}
 
-A checkpoint is written aside, forced to disk and renamed; state.json holds the digests of the other files, so one that
-was cut off by a power failure is noticed and passed over. No pickle anywhere.
+With adapters also what peft looks for, {adapter_config.json, adapter_model.safetensors}; the latter is a link to the
+weights. A checkpoint is written aside, forced to disk and renamed; state.json holds the digests of the other files, so
+one that was cut off by a power failure is noticed and passed over. No pickle anywhere.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from sapo_verifier.errors import SapoError
 from sapo_verifier.files import sync_folder, write_file
 
 _WEIGHTS, _OPTIMIZER, _RNG, _STATE = "weights.safetensors", "optimizer.safetensors", "rng.safetensors", "state.json"
+_PEFT_CONFIG, _PEFT_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # names that peft fixes
 _PREFIX, _ASIDE = "round-", ".writing-"
 
 
@@ -113,6 +115,9 @@ def _save(
         "state": state,
     }
     files[_STATE] = json.dumps(described, indent=1, allow_nan=False).encode()
+    if policy.adapters is not None:
+        files[_PEFT_CONFIG] = policy.adapters.peft_config(policy.folder)
+        (aside / _PEFT_WEIGHTS).symlink_to(_WEIGHTS)
     for name, data in files.items():
         write_file(aside / name, data, synced="data")
     sync_folder(aside)

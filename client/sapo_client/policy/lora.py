@@ -4,8 +4,10 @@ Otherwise the model is a plain one with the adapters merged into its weights, by
 (`sapo_verifier.model.lora`): records, generation and checks see the same numbers.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import safetensors.torch
@@ -14,10 +16,10 @@ from torch import Tensor
 
 from sapo_verifier.errors import UsageError
 from sapo_verifier.model.lora import (
+    Layers,
     Originals,
     Pair,
     adapted_layers,
-    linear_layers,
     read_adapter,
     target_names,
     tensor_names,
@@ -30,6 +32,7 @@ from sapo_verifier.model.weights import WeightsError
 from sapo_verifier.objects import Lora
 
 DEFAULT_SCALE = 2  # alpha / rank
+ADAPTER = "default"  # what peft's layers call the only one
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,12 @@ class Adapters:
     """The adapters of a model, in float32. A starts at random and B at zero, so the policy starts as its base."""
 
     def __init__(self, model: Any, options: LoraOptions, *, seed: int) -> None:
-        """Raises UsageError for targets that the model does not have."""
+        """Raises UsageError for targets that the model does not have, and for a model without any."""
+        if not target_names(model):
+            raise UsageError(
+                f"{type(model).__name__} has no linear layers that adapters could change; set lora_rank to 0 and train "
+                "all weights"
+            )
         self.lora = Lora(
             rank=options.rank,
             alpha=options.alpha or DEFAULT_SCALE * options.rank,
@@ -60,9 +68,8 @@ class Adapters:
         self._originals.keep(self._layers)
         for parameter in model.parameters():
             parameter.requires_grad_(False)
-        self._wrappers = _wrap(model, self.lora, seed)
+        self._wrappers = _wrap(model, self._layers, self.lora, seed)
         self._unmerged = True  # peft has put its layers into the model
-        assert self._wrappers.keys() == self._layers.keys()
         self.merge()
 
     def parameters(self) -> list[torch.nn.Parameter]:
@@ -97,6 +104,27 @@ class Adapters:
             for key, matrix in zip(tensor_names(name), self._matrices(name), strict=True)
         }
 
+    def peft_config(self, base: Path) -> bytes:
+        """adapter_config.json: with it peft loads `file`, as adapter_model.safetensors, over the base in `base`."""
+        others = {name.rpartition(".")[2] for name, _ in self._model.named_modules() if name not in self._layers}
+        alone = others.isdisjoint(self.lora.targets)  # else the targets would name layers that have no adapter
+        document = {
+            "base_model_name_or_path": str(base),
+            "bias": "none",
+            "fan_in_fan_out": False,
+            "inference_mode": True,
+            "lora_alpha": self.lora.alpha,
+            "lora_dropout": 0.0,
+            "modules_to_save": None,
+            "peft_type": "LORA",
+            "r": self.lora.rank,
+            "target_modules": list(self.lora.targets) if alone else sorted(self._layers),
+            "task_type": "CAUSAL_LM",
+            "use_dora": False,
+            "use_rslora": False,
+        }
+        return json.dumps(document, indent=1).encode()
+
     def file(self) -> bytes:
         """One safetensors file; equal adapters give equal bytes."""
         return bytes(safetensors.torch.save({name: t.cpu().contiguous() for name, t in self.tensors().items()}))
@@ -129,21 +157,27 @@ class Adapters:
 
     def _matrices(self, name: str) -> tuple[Any, Any]:
         wrapper = self._wrappers[name]
-        return wrapper.lora_A["default"], wrapper.lora_B["default"]
+        return wrapper.lora_A[ADAPTER], wrapper.lora_B[ADAPTER]
 
 
-def _wrap(model: Any, lora: Lora, seed: int) -> dict[str, Any]:
-    """Have peft put its layers into the model; gives them by name. Torch's random state stays as it was."""
-    from peft import LoraConfig, inject_adapter_in_model
-    from peft.tuners.lora import LoraLayer
+def _wrap(model: Any, layers: Layers, lora: Lora, seed: int) -> dict[str, Any]:
+    """Put peft's layers into the model; gives them by name. Torch's random state stays as it was.
 
-    names = [name for name in linear_layers(model) if name.rpartition(".")[2] in lora.targets]
-    config = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=names, lora_dropout=0.0, bias="none")
+    One by one: asked to find them itself, peft takes a name such as gate_proj for that of all experts' weights, too.
+    """
+    from peft import LoraConfig
+    from peft.tuners.lora.layer import Linear
+
+    config = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, lora_dropout=0.0, bias="none")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        inject_adapter_in_model(config, model)
+        wrappers = {
+            name: Linear(layer, ADAPTER, config=config, r=lora.rank, lora_alpha=lora.alpha)
+            for name, layer in layers.items()
+        }
+    _put(model, wrappers)
     model.eval()
-    return {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
+    return wrappers
 
 
 def _put(model: Any, modules: Mapping[str, torch.nn.Module]) -> None:

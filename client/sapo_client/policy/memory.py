@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from sapo_verifier.errors import UsageError
 
@@ -39,12 +41,13 @@ def frugal(model: Any, options: MemoryOptions) -> Iterator[None]:
     enabled = options.dtype == "bfloat16"
     try:
         for layer in layers:
-            layer.training = True  # the layer alone, not what is in it: dropout stays off
+            # Not by the layer's own switch, which is that of training: it would turn dropout on in many families.
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
         with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=enabled):
             yield
     finally:
         for layer in layers:
-            layer.training = False
+            del layer.forward  # the class's own again
 
 
 def is_large(model: Any) -> bool:
@@ -63,6 +66,4 @@ def _checkpointing_layers(model: Any) -> list[Any]:
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
         raise UsageError(f"{type(model).__name__} has no layers that can be checkpointed; set checkpointing = false")
-    if not all(layer.gradient_checkpointing for layer in layers):
-        model.activation_checkpointing_enable({"use_reentrant": False})
     return layers

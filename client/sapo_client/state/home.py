@@ -27,12 +27,13 @@ LOCK = "lock"
 def init(home: Path, settings: Settings, password_file: Path | None, *, light: bool = False) -> str:
     """Make a home: settings and an encrypted key. Returns the address.
 
-    light: a cheap key derivation, for devnets and tests only. Raises SapoError if the home has a node already, or the
-    settings do not fit the network.
+    light: a cheap key derivation, for devnets and tests only. Raises SapoError if the home has a node already, the
+    settings do not fit the network, or the policy's folder says that no node could run it.
     """
     from sapo_verifier import keystore
     from sapo_verifier.bases import base_in
     from sapo_verifier.chain.deployment import Deployment
+    from sapo_verifier.folders import check_supported
     from sapo_verifier.ipfs import parse_endpoint
 
     spec = Deployment.load(settings.chain.deployment).spec
@@ -40,6 +41,7 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
         parse_endpoint(address, allow_private=True)
     public_endpoint(settings.ipfs, "--endpoint")
     base = base_in(spec, settings.policy.folder, settings.policy.base)
+    check_supported(settings.policy.folder)
     settings = settings.changed({"policy": {"base": base.id}}, "the options")
     password = keystore.read_password(password_file)
     with private(home):

@@ -19,9 +19,10 @@ from sapo_lab.experiment.setting import HELD_OUT, Setting
 from sapo_lab.experiment.swarm import Played, Swarm, make_members
 from sapo_verifier.bases import Bases
 from sapo_verifier.model import policy_model
-from sapo_verifier.networks import EXAMPLES, base_rule, chat_template, mixed_spec, pocket_spec
+from sapo_verifier.networks import base_rule, chat_template, mixed_spec, pocket_spec
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
+from sapo_verifier.templates import EXAMPLES
 
 MEASURE_EVERY = 40  # rounds between held-out measurements
 MOST_WEIGHTS, MOST_RANK = 1 << 32, 64  # bytes of a real model's checkpoint; of its adapters

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sapo_verifier.errors import SapoError
+from sapo_verifier.folders import BaseLoadError
 from sapo_verifier.model.packing import Passage as Passage
 from sapo_verifier.model.packing import is_packable, lay_out, pack_length, packs
 
@@ -88,7 +88,7 @@ def row_chunks(rows: int, vocab: int, values: int | None = None) -> Iterator[sli
 
 @torch.no_grad()
 def check_head(model: Any) -> None:
-    """Raises SapoError unless the model's logits are its output layer applied to its decoder's states.
+    """Raises BaseLoadError unless the model's logits are its output layer applied to its decoder's states.
 
     Some architectures scale or cap logits after the output layer; those would be sampled wrongly here.
     """
@@ -96,7 +96,7 @@ def check_head(model: Any) -> None:
     whole = model(input_ids=probe, use_cache=False).logits.float()
     parts = head(model, model.get_decoder()(input_ids=probe, use_cache=False).last_hidden_state[0])
     if not torch.allclose(whole[0], parts, atol=1e-5, rtol=1e-5):
-        raise SapoError(
+        raise BaseLoadError(
             f"{type(model).__name__} changes logits after its output layer, which is not supported; "
             "take a Llama- or Qwen-style model"
         )
