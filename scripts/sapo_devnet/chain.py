@@ -6,6 +6,7 @@ a slow machine loses no round, and a fast one does not wait.
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from sapo_devnet.anvil import Anvil
 from sapo_devnet.checkout import ROOT
@@ -17,11 +18,17 @@ from sapo_verifier.spec import Spec
 FUNDS = 100 * 10**18  # wei for each node: the bond and gas
 POLL_SECONDS = 0.1
 MINER = "0x00000000000000000000000000000000000000fe"  # gets the fees: Anvil's own choice is where burned coins go
+# Of the latest blocks, in memory. Anvil would keep 500 there and the rest on disk, from which it reorganizes to blocks
+# without contracts.
+STATES = 1000
 MARGIN_BLOCKS = 2  # a round's last blocks are left for its end
 
 
 class Chain(Anvil):
     """Mined by `Clock` alone once the contracts are there."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(log, f"--prune-history={STATES}")
 
     def deploy(self, spec: Spec, room: int) -> Deployment:
         """The contracts, with round 0 beginning after `room` blocks, in which nodes can register."""

@@ -180,7 +180,7 @@ def test_a_refusal_counts_only_when_nothing_earlier_is_in_flight(
 ) -> None:
     """An RPC that does not know the pending block estimates without our earlier transactions."""
     monkeypatch.setattr(
-        "sapo_client.transactions.outbox.estimate_gas",
+        "sapo_client.transactions.delivery.estimate_gas",
         lambda w3, request: w3.eth.estimate_gas(request, "latest") * 5 // 4,
     )
     outbox = open_outbox()
@@ -258,7 +258,7 @@ def test_a_transaction_that_ran_out_of_gas_is_signed_again_a_few_times(
     estimates = [27_000, 27_000, 27_000]
     if enough_at_last:
         estimates[2:] = [200_000]
-    monkeypatch.setattr("sapo_client.transactions.outbox.estimate_gas", lambda *_: estimates.pop(0))
+    monkeypatch.setattr("sapo_client.transactions.delivery.estimate_gas", lambda *_: estimates.pop(0))
     outbox.put("endpoint", ENDPOINT)
     for _ in range(6):
         outbox.pump()

@@ -67,7 +67,7 @@ def test_without_evidence_nothing_is_signed_again(
     network.chain.rpc("anvil_dropAllTransactions")
     outside(network)
     network.chain.mine()
-    monkeypatch.setattr("sapo_client.transactions.outbox.taker_of_nonce", lambda *_: None)
+    monkeypatch.setattr("sapo_client.transactions.delivery.taker_of_nonce", lambda *_: None)
     outbox.pump()
     assert outbox.state("endpoint").status == "sent"
     assert len(outbox._store.attempts(outbox._store.in_flight()).popitem()[1]) == 1
