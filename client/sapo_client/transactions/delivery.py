@@ -1,5 +1,5 @@
-"""How an outbox's transactions get to the chain: one pass over all that is not settled. It looks receipts up, sends what
-the chain lost, replaces what waits for too long, and signs what is new. A node sees the outbox only (outbox.py).
+"""How an outbox's transactions get to the chain: one pass over all that is not settled. It looks receipts up, sends
+what the chain lost, replaces what waits for too long, and signs what is new. A node sees the outbox only (outbox.py).
 """
 
 import logging

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sapo_devnet.processes import stop_all
 from sapo_devnet.testkit.anvil import anvil
 from sapo_lab.chaos.net import GWEI, Net
 from sapo_verifier.chain.contracts import Call
+from sapo_verifier.errors import UNABLE
 
 Ticks = Iterator[None]
 SECONDS = 5.0  # that a provider's trouble lasts
@@ -275,6 +277,22 @@ def other_endpoint(net: Net) -> Ticks:
     yield
 
 
+def twin(net: Net) -> Ticks:
+    """A second home with the first node's key is started: it sees that somebody uses the key, and ends."""
+    second = net.swarm.add_twin(net.first)
+    net.nodes.remove(second)
+    try:
+        second.start()
+        for _ in range(6):
+            if second.alive:
+                net.play_round()
+        yield from net.until(lambda: not second.alive)
+        assert second.process is not None
+        assert second.process.exit_status() == UNABLE, second.process.last_words()
+    finally:
+        stop_all([*second.processes()])
+
+
 def poor(net: Net) -> Ticks:
     """The account is emptied, and filled again two thirds into the round."""
     held = net.swarm.reader.balance(net.first.address)
@@ -335,5 +353,6 @@ FAULTS = (
     Fault("a fine in the middle of the round", fined),
     Fault("an empty account for 5 s", poor),
     Fault("the endpoint is changed from elsewhere", other_endpoint, "took nonce|endpoint"),
+    Fault("a second node is started with the key of one", twin),
     Fault("nothing, again", lambda net: iter(())),
 )
