@@ -9,7 +9,7 @@ from sapo_lab.chaos.net import Net
 
 MOST_ROUNDS = 2  # after the one in which the fault ended
 GIVE_UP = 8
-MOST_LINES = 60  # of warnings a node says about one fault
+MOST_LINES = 60  # of warnings a node says about one fault, and two more for each round that passes meanwhile
 
 WARNING = re.compile(r"WARNING|ERROR")
 
@@ -76,11 +76,12 @@ def play(net: Net, fault: Fault, quiet: int) -> Outcome:
     warned = {
         name: sum(bool(re.search(r"WARNING|ERROR", line)) for line in lines) for name, lines in net.said().items()
     }
+    most = MOST_LINES + 2 * (net.round - first)
     too_late = rounds is None or rounds > MOST_ROUNDS
     faults = [
         *(["too late"] if too_late else []),
         *false,
-        *(f"{name} said {count} lines" for name, count in warned.items() if count > MOST_LINES),
+        *(f"{name} said {count} lines" for name, count in warned.items() if count > most),
         *(f"{node.name} has ended" for node in net.nodes if not node.alive),
     ]
     fined = net.fined(here)
