@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 PAGE = """# Chaos
 
 Faults of the chain, of RPC providers, of the machine and of the operator, one a round, on a devnet of three nodes. Each
-node asks the chain through two providers of its own, which the faults fall upon, all or only the first ones. A round ends
-when all nodes are done with it, or after 30 seconds.
+node asks the chain through two providers of its own, which the faults fall upon, all or only the first ones. A round
+ends when all nodes are done with it, or after 30 seconds.
 
-    scripts/chaos
+    scripts/chaos --page docs/results/chaos.md
 
 *Rounds to recover*: after the one in which the fault ended, until a round in which everybody published and promised for
-the next one; 0 is that very round, and more than {most} is too late. *Coins lost*: of all three nodes together, with gas,
-beyond what quiet rounds cost; *of them fines* is what bonds were fined (a tenth of it comes back to who settles). A fine
-is what the protocol takes for a promise that was not kept, whatever the reason. *Lines*: warnings of the node that said
-most. A last column names what is not as it should be: a node that ended, a round that came too late, or words that claim
-what is not so (a second program, another chain, a reorganization, …). Times are of a machine with two cores.
+the next one; 0 is that very round, and more than {most} is too late. *Coins lost*: of all three nodes together, with
+gas, beyond what quiet rounds cost; *of them fines* is what bonds were fined (a tenth of it comes back to who settles): a
+fine is what the protocol takes for a promise that was not kept, whatever the reason. *Lines*: warnings of the node that
+said most. A last column names what is not as it should be: a node that ended, a round that came too late, or words that
+claim what is not so (a second program, another chain, a reorganization, …). Times are of a machine with two cores.
 
 {table}
 
