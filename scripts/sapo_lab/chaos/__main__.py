@@ -25,7 +25,7 @@ ends when all nodes are done with it, or after 30 seconds.
 
 *Rounds to recover*: after the one in which the fault ended, until a round in which everybody published and promised for
 the next one; 0 is that very round, and more than {most} is too late. *Coins lost*: of all three nodes together, with
-gas, beyond what quiet rounds cost; *of them fines* is what bonds were fined (a tenth of it comes back to who settles): a
+gas, beyond what quiet rounds cost; *of them fines* is what bonds were fined (a tenth comes back to who settles): a
 fine is what the protocol takes for a promise that was not kept, whatever the reason. *Lines*: warnings of the node that
 said most. A last column names what is not as it should be: a node that ended, a round that came too late, or words that
 claim what is not so (a second program, another chain, a reorganization, …). Times are of a machine with two cores.
