@@ -112,6 +112,9 @@ def test_the_line_of_a_round_has_its_numbers(tmp_path: Path, caplog: pytest.LogC
         reader=SimpleNamespace(deployment=SimpleNamespace(spec=None)),
         blocks=SimpleNamespace(traffic=lambda: (5, 7)),
         learner=SimpleNamespace(trained=-1),
+        status=None,
+        poll_seconds=0.0,
+        patience_minutes=0.0,
     )
     stop: Any = None
     with caplog.at_level(logging.INFO):
