@@ -269,6 +269,7 @@ def light_parts(voter: Voter, **others: Any) -> Any:
         "learner": SimpleNamespace(published=None),
         "promises": voter.duties.promises,
         "duties": None,
+        "elsewhere": SimpleNamespace(look=lambda current, info: ""),
         "say": SayOnce(logging.getLogger("sapo_client").warning),
         "status": StatusFile(voter.folder),
         "poll_seconds": 0.0,

@@ -253,7 +253,7 @@ def test_the_loop_of_a_node_that_can_promise_nothing(
     send(network, [(2, Call("nodes", "requestExit"), 0)])
     node = light_node(voter)
     for round_ in (R, R + 1):
-        info = node._standing()
+        info = node._standing(round_)
         node._commit(round_, info)
     assert voter.outbox.keys("commit/") == []
     assert caplog.text.count("has asked to exit") == 1

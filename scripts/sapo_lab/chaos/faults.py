@@ -233,8 +233,8 @@ def frozen(net: Net) -> Ticks:
 def blocks(count: int) -> Callable[[Net], Ticks]:
     def play(net: Net) -> Ticks:
         yield from lasting(1.0)
-        for done in range(0, count, 500):  # more at a time take Anvil longer than one may wait for an answer
-            net.chain.mine(min(500, count - done))
+        for done in range(0, count, 100):  # more at a time take Anvil longer than one may wait for an answer
+            net.chain.mine(min(100, count - done))
 
     return play
 
