@@ -9,7 +9,20 @@ import pytest
 from sapo_devnet.checkout import ROOT
 
 SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir() if path.is_file())
-INSTALLING = {"attacks", "bench", "crashes", "devnet", "experiment", "fuzz", "setup", "smollm2", "soak", "test"}
+INSTALLING = {
+    "attacks",
+    "bench",
+    "chaos",
+    "crashes",
+    "devnet",
+    "experiment",
+    "fuzz",
+    "load",
+    "setup",
+    "smollm2",
+    "soak",
+    "test",
+}
 MODULES = ("spec", "deploy", "simulate", "vectors", "export-abi", "find-keys")  # run what is installed, or say so
 PLAIN = "/usr/local/bin:/usr/bin:/bin"
 
