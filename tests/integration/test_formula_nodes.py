@@ -22,7 +22,7 @@ from sapo_verifier.ipfs import GatewayReader
 from sapo_verifier.schedule import FINAL_AFTER, REVEAL_AFTER
 
 NODES, ROUNDS = 4, 10
-SECONDS = 60.0  # 15 on two quiet cores
+CPU_SECONDS = 40.0  # of this process, whose threads take turns; wall time is what others leave of the machine
 EVENTS = {
     "NodeRegistered", "PolicyCommitted", "BatchSubmitted", "VerdictsCommitted", "VerdictsRevealed", "RewardClaimed",
 }  # fmt: skip
@@ -30,9 +30,9 @@ EVENTS = {
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory):
-    began = time.monotonic()
+    began = time.process_time()
     with formula_network(tmp_path_factory.mktemp("formula"), nodes=NODES, rounds=ROUNDS) as made:
-        assert time.monotonic() - began < SECONDS
+        assert time.process_time() - began < CPU_SECONDS
         yield made
 
 
