@@ -17,7 +17,7 @@ NODES, ROUNDS = 5, 2
 def loads(tmp_path_factory: pytest.TempPathFactory) -> list[Load]:
     policy = pocket_policy(ROOT, steps=QUICK_STEPS)
     before = len(STARTED)
-    with LoadRun(tmp_path_factory.mktemp("load"), policy, NODES) as run:
+    with LoadRun(tmp_path_factory.mktemp("load") / "run", policy, NODES) as run:
         found = list(run.rounds(ROUNDS))
     assert all(process.exit_status() is not None for process in STARTED[before:]), "everything that started has ended"
     return found
