@@ -14,18 +14,16 @@ if TYPE_CHECKING:
     from sapo_client.policy.lora import LoraOptions
     from sapo_client.policy.memory import MemoryOptions
     from sapo_client.policy.policy import Policy, PolicyOptions, save_policy
+    from sapo_client.training.groups import Group, Sample, has_advantage
     from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss
     from sapo_client.training.sapo import (
         Counts,
-        Group,
-        Sample,
         Selection,
         StepStats,
         TrainConfig,
         Trained,
         advantages,
         build_training_set,
-        has_advantage,
         loss_inputs,
         make_optimizer,
         select_samples,
@@ -79,9 +77,10 @@ if not TYPE_CHECKING:  # or type checkers would believe that every name is here
             "sapo_client.policy.memory": ("MemoryOptions",),
             "sapo_client.policy.policy": ("Policy", "PolicyOptions", "save_policy"),
             "sapo_client.training.loss": ("LossInputs", "LossOutputs", "grpo_loss"),
+            "sapo_client.training.groups": ("Group", "Sample", "has_advantage"),
             "sapo_client.training.sapo": (
-                *("Counts", "Group", "Sample", "Selection", "StepStats", "TrainConfig", "Trained"),
-                *("advantages", "build_training_set", "has_advantage", "loss_inputs", "make_optimizer"),
+                *("Counts", "Selection", "StepStats", "TrainConfig", "Trained"),
+                *("advantages", "build_training_set", "loss_inputs", "make_optimizer"),
                 *("select_samples", "train_step"),
             ),
             "sapo_verifier.errors": ("SapoError",),

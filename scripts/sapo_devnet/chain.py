@@ -27,8 +27,8 @@ MARGIN_BLOCKS = 2  # a round's last blocks are left for its end
 class Chain(Anvil):
     """Mined by `Clock` alone once the contracts are there."""
 
-    def __init__(self, log: Path) -> None:
-        super().__init__(log, f"--prune-history={STATES}")
+    def __init__(self, log: Path, *options: str) -> None:
+        super().__init__(log, f"--prune-history={STATES}", *options)
 
     def deploy(self, spec: Spec, room: int) -> Deployment:
         """The contracts, with round 0 beginning after `room` blocks, in which nodes can register."""

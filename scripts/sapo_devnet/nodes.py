@@ -65,12 +65,12 @@ class DevnetNode:
             api, gateway = (":".join(address.split("/")[2:5:2]) for address in (self.api, self.gateway))
             said = self.daemon.log.stat().st_size
             self.daemon = self._start_daemon(api, gateway)
-            self._daemon_addresses(said)  # or else the node would start a daemon of its own
+            daemon_addresses(self.daemon, said)  # or else the node would start a daemon of its own
         self.start()
 
     def init(self, options: NodeOptions) -> None:
         """`sapo init`, with the ports that the daemon chose."""
-        self.api, self.gateway = self._daemon_addresses()
+        self.api, self.gateway = daemon_addresses(self.daemon)
         keystore.write_random_password(self._password)
         command = [*SAPO, "init", "--home", str(self.home), "--password-file", str(self._password), "--light-key"]
         command += ["--deployment", str(options.deployment), "--allow-private"]
@@ -131,12 +131,13 @@ class DevnetNode:
     def processes(self) -> list[Process]:
         return [self.daemon, *([self.process] if self.process else [])]
 
-    def _daemon_addresses(self, since: int = 0) -> tuple[str, str]:
-        """As the daemon says, after the first `since` bytes of its log."""
-        deadline = time.monotonic() + READY_SECONDS
-        pattern = re.compile(r"api=http://127\.0\.0\.1:(\d+) gateway=http://127\.0\.0\.1:(\d+)")
-        while time.monotonic() < deadline and self.daemon.exit_status() is None:
-            if found := pattern.search(self.daemon.log.read_bytes()[since:].decode(errors="replace")):
-                return f"/ip4/127.0.0.1/tcp/{found[1]}/http", f"/ip4/127.0.0.1/tcp/{found[2]}/http"
-            time.sleep(0.05)
-        raise SapoError(f"{self.daemon.name} did not start; its log says:\n{self.daemon.last_words()}")
+
+def daemon_addresses(daemon: Process, since: int = 0) -> tuple[str, str]:
+    """API and gateway as the daemon says, after the first `since` bytes of its log. Raises SapoError."""
+    deadline = time.monotonic() + READY_SECONDS
+    pattern = re.compile(r"api=http://127\.0\.0\.1:(\d+) gateway=http://127\.0\.0\.1:(\d+)")
+    while time.monotonic() < deadline and daemon.exit_status() is None:
+        if found := pattern.search(daemon.log.read_bytes()[since:].decode(errors="replace")):
+            return f"/ip4/127.0.0.1/tcp/{found[1]}/http", f"/ip4/127.0.0.1/tcp/{found[2]}/http"
+        time.sleep(0.05)
+    raise SapoError(f"{daemon.name} did not start; its log says:\n{daemon.last_words()}")

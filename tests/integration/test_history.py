@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from outboxes import nonce
-from sapo_client.batches.own_batch import OwnBatches
+from sapo_client.batches.submitting import Submissions
 from sapo_client.duties.claiming import claim_all
 from sapo_client.duties.registration import ensure_registered
 from sapo_client.node.loop import Node
@@ -130,7 +130,7 @@ def test_pokes_policies_and_batches_of_the_loop(network: Network, voters: dict[i
     parts = light_parts(voter, learner=learner)
     polls: Any = SimpleNamespace(wait=lambda _: network.chain.mine(), is_set=lambda: False)
     node = Node(parts, polls)
-    own = OwnBatches(voter.reader, voter.outbox, unused, unused, unused, unused, network.spec, voter.node, unused)
+    own = Submissions(voter.reader, voter.outbox, unused, unused, network.spec, voter.node)
     network.mine_to_round(round_ - 1)
     node._commit(round_ - 1, voter.reader.node_of(voter.node))
     network.chain.mine()
@@ -147,7 +147,7 @@ def test_pokes_policies_and_batches_of_the_loop(network: Network, voters: dict[i
     later(network, [voter])
     # The loop plays the chain's round only; asked about the old one all the same, the chain says what was done.
     assert node._beacon(round_) == beacon
-    assert own._submitted(dealt) == made
+    assert own.submitted(dealt) == made
     assert nonce(network, voter.outbox) == sent
 
 

@@ -13,6 +13,7 @@ from sapo_devnet.testkit.hostile_http import answer, hostile
 from sapo_verifier import net
 from sapo_verifier.ipfs import PeerTooSlow, PeerUnreachable, parse_endpoint
 from sapo_verifier.ipfs.gateway import fetch_block
+from sapo_verifier.net import loop
 from sapo_verifier.net.exchange import MAX_HEADER_BYTES
 from sapo_verifier.net.names import _MOST_THREADS
 
@@ -98,6 +99,24 @@ def test_headers_are_bounded_to_the_byte_whatever_the_segments(size: int, fits: 
 
 def test_a_long_body_in_the_heads_segment_is_no_head() -> None:
     assert ask(raw(HEAD + b"\r\n" + b"x" * 3 * MAX_HEADER_BYTES), limit=4 * MAX_HEADER_BYTES).status == 200
+
+
+@pytest.mark.parametrize("size", [130_000, 190_000, 250_000])
+def test_a_long_answer_that_is_here_at_once_is_read_to_its_end(size: int) -> None:
+    """aiohttp pauses its parser above some size, and goes on without more data from the server."""
+    whole = HEAD + f"Content-Length: {size}\r\n\r\n".encode() + b"x" * size
+
+    def serve(connection: socket.socket, over: threading.Event) -> None:
+        connection.settimeout(10)
+        while connection.recv(65536):
+            loop._running().call_soon_threadsafe(time.sleep, 0.1)  # nothing is read before everything is here
+            connection.sendall(whole)
+
+    client = net.Client()
+    with hostile(serve, read_request=False) as server:
+        for _ in range(5):  # over one connection, whose buffer in the kernel grows
+            assert len(client.exchange(request(server.port, limit=1 << 20, seconds=3.0)).body) == size
+        client.close()
 
 
 @pytest.mark.parametrize("noise", [b"more", b"\x00\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad"])
@@ -199,6 +218,7 @@ def test_a_process_ends_quietly_whatever_is_open() -> None:
     code = """
 import contextlib, sys, threading, time
 from sapo_verifier import net
+from sapo_verifier.net import loop
 good, slow = (net.Request("POST", f"http://127.0.0.1:{port}/", 10, 30.0) for port in sys.argv[1:])
 client = net.Client()
 client.exchange(good)

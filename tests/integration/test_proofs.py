@@ -9,19 +9,9 @@ from typing import Any
 import pytest
 from web3 import HTTPProvider
 
+from sapo_devnet.formula.policy import write_tokenizer
 from sapo_devnet.testkit.anvil import anvil
-from sapo_devnet.testkit.formula import (
-    LIMIT,
-    POLICY,
-    SLOTS,
-    SPEC,
-    Draft,
-    Sealed,
-    honest,
-    loose_json,
-    small_spec,
-    write_tokenizer,
-)
+from sapo_devnet.testkit.formula import LIMIT, POLICY, SLOTS, SPEC, Draft, Sealed, honest, loose_json, small_spec
 from sapo_devnet.testkit.networks import BOND, Network, deploy_on
 from sapo_verifier import protocol
 from sapo_verifier.audit import Audit

@@ -15,7 +15,7 @@ def worker():
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     """Finds the tokenizer of the batch's base."""
-    from sapo_devnet.testkit.formula import write_tokenizer
+    from sapo_devnet.formula.policy import write_tokenizer
     from sapo_verifier.bases import Tokenizer
 
     folder = tmp_path_factory.mktemp("base")

@@ -10,7 +10,8 @@ import torch
 from sapo_client.pocket import EOS_ID
 from sapo_client.policy.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint
 from sapo_client.policy.policy import Policy
-from sapo_client.training.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
+from sapo_client.training.groups import Group, Sample
+from sapo_client.training.sapo import TrainConfig, make_optimizer, train_step
 from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_verifier.model.weights import WeightsError
 

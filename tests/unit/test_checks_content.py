@@ -2,19 +2,8 @@
 
 import pytest
 
-from sapo_devnet.testkit.formula import (
-    EOS,
-    GROUP,
-    LIMIT,
-    SLOTS,
-    TOKENS,
-    VOCAB,
-    assert_only,
-    assert_stopped,
-    honest,
-    text_of,
-    tokens_of,
-)
+from sapo_devnet.formula.policy import EOS, TOKENS, VOCAB, text_of, tokens_of
+from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, assert_only, assert_stopped, honest
 from sapo_verifier.bases import BaseMissingError
 from sapo_verifier.checks import check_batch
 from sapo_verifier.objects import Record

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from sapo_devnet.formula.policy import EOS, sample, tokens_of
 from sapo_devnet.testkit.formula import (
     BEACON,
-    EOS,
     GROUP,
+    LIMIT,
     NODE,
     OTHER_NODE,
     POLICY,
@@ -16,8 +17,6 @@ from sapo_devnet.testkit.formula import (
     assert_only,
     assert_stopped,
     honest,
-    sample,
-    tokens_of,
 )
 from sapo_verifier import protocol
 from sapo_verifier.checks import check_batch
@@ -151,7 +150,7 @@ def test_an_easier_task_dealt_to_oneself_by_another_attempt(draft, worker, token
     }
     for k in range(GROUP):
         slot.rewrite(
-            k, sample(task.compact, liked, protocol.stream_key(BEACON, draft.seal().names["policy"], NODE, 1, k))
+            k, sample(task.compact, liked, protocol.stream_key(BEACON, draft.seal().names["policy"], NODE, 1, k), LIMIT)
         )
     assert_stopped(draft.seal().audit(worker, tokenizer), "task", slot=1)
 

@@ -4,21 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from sapo_devnet.testkit.formula import (
-    BEACON,
-    EOS,
-    GROUP,
-    LIMIT,
-    NODE,
-    OTHER_NODE,
-    ROUND,
-    SLOTS,
-    assert_only,
-    honest,
-    sample,
-    tokens_of,
-    written,
-)
+from sapo_devnet.formula.policy import EOS, sample, tokens_of, written
+from sapo_devnet.testkit.formula import BEACON, GROUP, LIMIT, NODE, OTHER_NODE, ROUND, SLOTS, assert_only, honest
 from sapo_verifier import protocol
 from sapo_verifier.checks import batch_root, check_batch
 from sapo_verifier.cid import block_digest
@@ -178,7 +165,7 @@ def test_the_best_of_many_samples(draft, worker, tokenizer):
     slot = draft.slots[2]
     assert not draft.claimed(2, 0)
     keys = (protocol.stream_key(BEACON, draft.seal().facts.policy, NODE, 2, k) for k in range(GROUP, 100))
-    samples = (sample(slot.prompt, slot.liked, key) for key in keys)
+    samples = (sample(slot.prompt, slot.liked, key, LIMIT) for key in keys)
     best = next(records for records in samples if [record.token for record in records] == slot.liked)
     slot.rewrite(0, best)
     assert_caught(draft, worker, tokenizer, 2, 0)
@@ -216,7 +203,7 @@ def test_another_policy_s_stream(draft, worker, tokenizer):
     """Ground for a policy digest after the beacon was known: the chain's commitment is what counts."""
     slot = draft.slots[0]
     key = protocol.stream_key(BEACON, block_digest(b"a better policy"), NODE, 0, 2)
-    slot.rewrite(2, sample(slot.prompt, slot.liked, key))
+    slot.rewrite(2, sample(slot.prompt, slot.liked, key, LIMIT))
     assert_caught(draft, worker, tokenizer, 0, 2)
 
 

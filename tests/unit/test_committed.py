@@ -7,7 +7,8 @@ import torch
 
 from sapo_client.batches.committed import PUBLISHED, committed_weights
 from sapo_client.policy.checkpoint import save_checkpoint
-from sapo_client.policy.policy import Policy, Published
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.published import Published
 from sapo_client.training.sapo import TrainConfig, make_optimizer
 from sapo_devnet.testkit.tiny_policy import tiny_policy
 

@@ -16,7 +16,7 @@ from sapo_client.generation.groups import NOBODY
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.node.learner import Learner
 from sapo_client.policy.policy import Policy
-from sapo_client.training.sapo import has_advantage
+from sapo_client.training.groups import has_advantage
 from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_lab.experiment.commands import STUDIES, main
 from sapo_lab.experiment.configurations import QUICK, TABLE

@@ -14,10 +14,9 @@ from sapo_client.cli import PROGRAM
 from sapo_client.pocket import EOS_ID
 from sapo_client.policy.policy import Policy
 from sapo_client.state.settings import SapoSettings
+from sapo_client.training.groups import Group, Sample
 from sapo_client.training.sapo import (
     External,
-    Group,
-    Sample,
     StepStats,
     TrainConfig,
     build_training_set,

@@ -12,7 +12,8 @@ import torch
 from policy_batches import CHAIN, NODE, ROUND, ROUNDS, World, world
 from sapo_client.batches.publish import Batch, make_batch
 from sapo_client.node.compose import HONEST, Makers
-from sapo_client.policy.policy import Policy, Published
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.published import Published
 from sapo_devnet.adversaries import content, policies
 from sapo_devnet.adversaries.adversary import Adversary
 from sapo_devnet.adversaries.attacks import CLASSES

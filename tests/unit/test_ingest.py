@@ -11,22 +11,9 @@ from tokenizers import decoders, models, pre_tokenizers
 from sapo_client.batches.auditing import usable
 from sapo_client.batches.ingest import training_groups
 from sapo_client.policy.tokenization import Encoder
-from sapo_client.training.sapo import has_advantage
-from sapo_devnet.testkit.formula import (
-    EOS,
-    GROUP,
-    INDEX,
-    LIMIT,
-    NODE,
-    ROUND,
-    SLOTS,
-    SPEC,
-    TOKENS,
-    assert_stopped,
-    honest,
-    tokens_of,
-    write_tokenizer,
-)
+from sapo_client.training.groups import has_advantage
+from sapo_devnet.formula.policy import EOS, TOKENS, tokens_of, write_tokenizer
+from sapo_devnet.testkit.formula import GROUP, INDEX, LIMIT, NODE, ROUND, SLOTS, SPEC, assert_stopped, honest
 from sapo_verifier.audit import CheckResult
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import check_batch

@@ -10,7 +10,8 @@ import torch
 from sapo_client.node.learner import Learner
 from sapo_client.policy.checkpoint import CheckpointError
 from sapo_client.policy.policy import Policy, PolicyError
-from sapo_client.training.sapo import GradientError, Group, Sample, TrainConfig
+from sapo_client.training.groups import Group, Sample
+from sapo_client.training.sapo import GradientError, TrainConfig
 from sapo_devnet.testkit.tiny_policy import tiny_policy
 from sapo_verifier.errors import SapoError
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapo_client.batches.auditing import AuditCounts
-from sapo_client.batches.own_batch import OwnRound
+from sapo_client.batches.submitting import OwnRound
 from sapo_client.node.loop import Node
 from sapo_client.node.reporting import Stages
 from sapo_client.state import logs

@@ -13,7 +13,8 @@ from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.lora import LoraOptions
 from sapo_client.policy.memory import MemoryOptions
 from sapo_client.policy.policy import Policy, PolicyError, PolicyOptions, save_policy
-from sapo_client.training.sapo import Group, Sample, TrainConfig, make_optimizer, train_step
+from sapo_client.training.groups import Group, Sample
+from sapo_client.training.sapo import TrainConfig, make_optimizer, train_step
 from sapo_devnet.testkit.tiny_policy import tiny_folder, tiny_rule
 from sapo_verifier.errors import SapoError
 from sapo_verifier.model.base import load_base

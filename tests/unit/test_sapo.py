@@ -12,10 +12,9 @@ import torch
 from sapo_client.pocket import EOS_ID, VOCAB
 from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.policy import Policy
+from sapo_client.training.groups import Group, Sample
 from sapo_client.training.sapo import (
     GradientError,
-    Group,
-    Sample,
     StepStats,
     TrainConfig,
     advantages,

@@ -17,6 +17,7 @@ INSTALLING = {
     "devnet",
     "experiment",
     "fuzz",
+    "load",
     "setup",
     "smollm2",
     "soak",

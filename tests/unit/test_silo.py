@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sapo_client import cli
-from sapo_client.batches import publish
+from sapo_client.batches import encoding
 from sapo_client.node import silo
 from sapo_client.policy.checkpoint import latest_checkpoint
 from sapo_client.policy.policy import Policy
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 def easy_rewards():
     """A random policy earns nothing; here half of the texts do, so that there is something to learn."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(publish, "rewards", lambda spec, task, texts, worker: [len(text) % 2 == 0 for text in texts])
+        patch.setattr(encoding, "rewards", lambda spec, task, texts, worker: [len(text) % 2 == 0 for text in texts])
         yield
 
 

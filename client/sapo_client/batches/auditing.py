@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from sapo_client.batches.ingest import training_groups
 from sapo_client.batches.pins import PinBook
-from sapo_client.policy.policy import Policy
-from sapo_client.training.sapo import Group, has_advantage
+from sapo_client.training.groups import Group, has_advantage
 from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel, TokenizerFinder, fetch_batch
 from sapo_verifier.chain.errors import ChainUnavailable
@@ -22,6 +22,9 @@ from sapo_verifier.proofs import Proof, find_proof
 from sapo_verifier.schedule import COMMIT_AFTER, KEEP_AFTER, window_size
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker
+
+if TYPE_CHECKING:
+    from sapo_client.policy.policy import Policy
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +131,7 @@ class Auditor:
         return {info.node: info.endpoint for info in nodes}
 
     def audit(
-        self, batch: BatchInfo, endpoints: list[str], policy: Policy, budget: FetchBudget | None = None
+        self, batch: BatchInfo, endpoints: list[str], policy: "Policy", budget: FetchBudget | None = None
     ) -> tuple[Seen, AuditCounts]:
         """Fetch and check one batch. Without a budget, fetching takes as long as the store allows."""
         beacon = self.reader.beacon(batch.round)

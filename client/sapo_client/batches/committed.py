@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sapo_client.policy.checkpoint import whole_checkpoints
-from sapo_client.policy.policy import Policy, Published
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.published import Published
 
 PUBLISHED = "published"  # in a checkpoint's state: the digest that its weights were published under, as 0x…
 

@@ -1,13 +1,16 @@
 """From a checked batch, our own or another node's, to groups that a policy can be trained on."""
 
-from sapo_client.generation.records import sample_of
-from sapo_client.policy.policy import Policy
+from typing import TYPE_CHECKING
+
 from sapo_client.policy.tokenization import prompt_ids
-from sapo_client.training.sapo import Group, Sample
+from sapo_client.training.groups import Group, Sample, sample_of
 from sapo_verifier.audit import Audit
 
+if TYPE_CHECKING:
+    from sapo_client.policy.policy import Policy
 
-def training_groups(audit: Audit, policy: Policy, *, external: bool) -> list[Group]:
+
+def training_groups(audit: Audit, policy: "Policy", *, external: bool) -> list[Group]:
     """The batch's groups as this node trains on them. The audit's checks up to `reward` must have passed.
 
     With the producer's base our own, the records' ids and intervals are used, as sampled text often does not re-encode

@@ -6,73 +6,26 @@ The beacon forces the batch, so making it again gives the same one, or else the 
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sapo_client.batches.committed import committed_weights
 from sapo_client.batches.ingest import training_groups
-from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.publish import check_own, make_batch
+from sapo_client.batches.submitting import OwnRound, Submissions
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.records import RecordStats
-from sapo_client.policy.policy import Policy, Published
-from sapo_client.training.sapo import Group, has_advantage
-from sapo_client.transactions.outbox import Outbox
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.published import Published
 from sapo_verifier.audit import Audit, fetch_batch
-from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.facts import BatchFacts
-from sapo_verifier.spec import Spec
-from sapo_verifier.tasks import TaskWorker
 
 
 @dataclass(frozen=True)
-class OwnRound:
-    """What came of a round's own batch. skipped: why there is none, in words; then the rest is empty.
-
-    positions, widened, repaired: of the records, where the batch was made now and not in an earlier run.
-    """
-
-    groups: list[Group]
-    completions: int = 0
-    reward: int = 0  # of them are right
-    positions: int = 0
-    widened: int = 0
-    repaired: int = 0
-    skipped: str = ""
-
-    def counts(self) -> dict[str, Any]:
-        """By the names that a round's report has for them."""
-        return {
-            "completions": self.completions,
-            "reward": self.reward,
-            "own_groups": len(self.groups),
-            "own_with_advantage": sum(map(has_advantage, self.groups)),
-            "positions": self.positions,
-            "widened": self.widened,
-            "repaired": self.repaired,
-        }
-
-
-@dataclass(frozen=True)
-class OwnBatches:
+class OwnBatches(Submissions):
     """Makes, serves and submits one batch a round."""
 
-    reader: ChainReader
-    outbox: Outbox
-    blocks: KeptBlocks
-    worker: TaskWorker
     policy: Policy
     engine: Engine
-    spec: Spec
-    node: str
     checkpoints: Path
-
-    def key(self, round_: int, beacon: bytes) -> str:
-        """The submission's name in the outbox. After a reorganization a round can have another beacon, and a batch that
-        was made for the first one is no longer the round's."""
-        first = f"submit/{round_}"
-        stored = self.outbox.call_of(first)
-        return first if stored is None or stored.args[2] == beacon else f"{first}/{beacon.hex()}"
 
     def publish(self, round_: int, beacon: bytes, latest: Published) -> OwnRound:
         """Generate, put the blocks to IPFS and submit, once.
@@ -82,7 +35,7 @@ class OwnBatches:
         facts = self.dealt(round_, beacon)
         if facts is None:
             return OwnRound([], skipped="no policy was committed for this round in time")
-        submitted = self._submitted(facts)
+        submitted = self.submitted(facts)
         if submitted is not None and (audit := self._fetched(submitted)) is not None:
             return own_round(audit, self.policy)
         with committed_weights(self.policy, latest, facts.policy, self.checkpoints) as published:
@@ -105,41 +58,6 @@ class OwnBatches:
         if submitted is None:
             self.submit(batch.facts)
         return own_round(audit, self.policy, batch.stats)
-
-    def dealt(self, round_: int, beacon: bytes) -> BatchFacts | None:
-        """What the chain fixes of the round's batch before it is made; None where no policy was committed in time."""
-        committed = self.reader.policy_of(self.node, round_)
-        if committed is None:
-            return None
-        deployment = self.reader.deployment
-        return BatchFacts.dealt(
-            deployment.chain_id,
-            deployment.contracts.rounds,
-            round_,
-            self.node,
-            beacon,
-            committed.digest,
-            committed.slots,
-        )
-
-    def submit(self, facts: BatchFacts) -> None:
-        """Into the outbox, and on its way."""
-        args = (facts.node, facts.round, facts.beacon, facts.manifest, facts.root, facts.claim)
-        key, beacon = self.key(facts.round, facts.beacon), (facts.round, facts.beacon)
-        self.outbox.put(key, Call("rounds", "submit", args), deadline_round=facts.round, beacon=beacon)
-        self.outbox.pump()
-
-    def _submitted(self, facts: BatchFacts) -> BatchFacts | None:
-        """What was submitted for this beacon, as the outbox knows it, or the chain where the outbox was lost."""
-        stored = self.outbox.call_of(self.key(facts.round, facts.beacon))
-        if stored is not None:
-            *_, manifest, root, claim = stored.args
-            return facts.made(manifest, root, claim)  # type: ignore[arg-type]
-        index = self.reader.batch_of(self.node, facts.round)
-        if index is None:
-            return None
-        batch = self.reader.batch_at(index)
-        return facts.made(batch.manifest, batch.root, batch.claim)
 
     def _fetched(self, facts: BatchFacts) -> Audit | None:
         """The batch of an earlier run, by the path that other nodes' batches take; None if a block of it is lost."""

@@ -1,13 +1,16 @@
 """The external pool: what the last rounds' windows gave, each batch fetched and checked once for training and audit."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sapo_client.batches.auditing import AuditCounts, Auditor, FetchBudget, Seen
-from sapo_client.policy.policy import Policy
-from sapo_client.training.sapo import Group
+from sapo_client.training.groups import Group
 from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.proofs import Proof
+
+if TYPE_CHECKING:
+    from sapo_client.policy.policy import Policy
 
 OTHER_PEERS = 2  # asked where the producer does not answer
 Name = tuple[int, bytes]  # index and manifest: after a reorganization another batch may have the index
@@ -16,7 +19,7 @@ Name = tuple[int, bytes]  # index and manifest: after a reorganization another b
 class Pool:
     """Batches by name, as long as a window or a vote may ask for them."""
 
-    def __init__(self, auditor: Auditor, policy: Policy, seconds: float, between: Callable[[], None]) -> None:
+    def __init__(self, auditor: Auditor, policy: "Policy", seconds: float, between: Callable[[], None]) -> None:
         """seconds: for fetching all batches that one call wants. between: called before each batch; may raise."""
         self._auditor = auditor
         self._policy = policy

@@ -2,19 +2,17 @@
 
 from dataclasses import dataclass
 
+from sapo_client.batches.encoding import encode_batch
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.records import RecordStats, make_records
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
-from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, Dealt
-from sapo_verifier.checks import batch_root, check_batch
-from sapo_verifier.cid import block_digest
+from sapo_verifier.checks import check_batch
 from sapo_verifier.errors import SapoError
 from sapo_verifier.facts import BatchFacts
-from sapo_verifier.objects import BatchManifest, GroupBlock, encode_records
 from sapo_verifier.spec import Spec
-from sapo_verifier.tasks import Task, TaskError, TaskWorker, rewards
+from sapo_verifier.tasks import TaskWorker
 
 NO_CHAIN = 1  # a batch names some chain; with nobody as its contract no network can take it for its own
 
@@ -53,24 +51,7 @@ def make_batch(
         max_new_tokens=spec.max_new_tokens,
     )
     engine.sleep()
-    blocks: dict[bytes, bytes] = {}
-    groups: list[bytes] = []
-    bits: list[bool] = []
-    for slot, (task, prompt) in enumerate(zip(dealt.tasks, dealt.prompts, strict=True)):
-        mine = records[slot * size : (slot + 1) * size]
-        texts = [policy.text([record.token for record in completion]) for completion in mine]
-        bits += _scores(spec, task, texts, worker)
-        groups.append(_put(blocks, _group(slot, task, prompt, texts, _put(blocks, encode_records(mine)))))
-    manifest = BatchManifest(
-        chain=facts.chain_id,
-        contract=facts.rounds,
-        round=facts.round,
-        node=facts.node,
-        policy=facts.policy,
-        groups=groups,
-    )
-    root = batch_root([b"".join(record.encode() for record in completion) for completion in records])
-    made = facts.made(_put(blocks, manifest.encode()), root, protocol.claim_word(bits))
+    made, blocks = encode_batch(spec, facts, dealt, records, policy.text, worker)
     return Batch(made, blocks, dealt, stats)
 
 
@@ -93,28 +74,3 @@ def own_audit(spec: Spec, batch: Batch, policy_manifest: bytes, policy: Policy, 
     """An own batch as others see it, with the tasks that it was made for."""
     blocks = {**batch.blocks, batch.facts.policy: policy_manifest}
     return Audit(batch.facts, spec, blocks, worker, lambda _: policy.tokenizer, dealt_before=batch.dealt)
-
-
-def _scores(spec: Spec, task: Task, texts: list[str], worker: TaskWorker) -> list[bool]:
-    scores = rewards(spec, task, texts, worker)
-    if None in scores:
-        raise TaskError(f"the scorer of {task.dataset} (seed {task.seed}) gave no result; is this machine overloaded?")
-    return [bool(score) for score in scores]
-
-
-def _group(slot: int, task: Task, prompt: str, texts: list[str], records: bytes) -> bytes:
-    return GroupBlock(
-        slot=slot,
-        attempt=task.attempt,
-        dataset=task.dataset,
-        seed=task.seed,
-        prompt=prompt,
-        completions=texts,
-        records=records,
-    ).encode()
-
-
-def _put(blocks: dict[bytes, bytes], data: bytes) -> bytes:
-    digest = block_digest(data)
-    blocks[digest] = data
-    return digest

@@ -17,11 +17,12 @@ from sapo_client.bench.meter import Meter, Taken
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.factory import make_engine
 from sapo_client.generation.groups import NOBODY
-from sapo_client.generation.records import RecordStats, make_records, sample_of
+from sapo_client.generation.records import RecordStats, make_records
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
 from sapo_client.state.settings import GenerationSettings
-from sapo_client.training.sapo import Group, StepStats, TrainConfig, make_optimizer, train_step
+from sapo_client.training.groups import Group, sample_of
+from sapo_client.training.sapo import StepStats, TrainConfig, make_optimizer, train_step
 from sapo_verifier import protocol
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.objects import Record

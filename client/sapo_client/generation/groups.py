@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from sapo_client.generation.engine import Engine
-from sapo_client.generation.records import make_records, sample_of
+from sapo_client.generation.records import make_records
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
-from sapo_client.training.sapo import Group, Sample
+from sapo_client.training.groups import Group, Sample, sample_of
 from sapo_verifier import protocol
 from sapo_verifier.errors import SapoError
 from sapo_verifier.objects import Record

@@ -10,9 +10,8 @@ from typing import Any
 
 from sapo_client.generation.engine import Engine
 from sapo_client.policy.heap import give_back
-from sapo_client.training.sapo import Sample
 from sapo_verifier.errors import SapoError
-from sapo_verifier.intervals import WIDEN_TOLERANCE, log_probability, miss
+from sapo_verifier.intervals import WIDEN_TOLERANCE, miss
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.model.positions import Position, positions
 from sapo_verifier.objects import Record
@@ -30,12 +29,6 @@ class RecordStats:
     positions: int
     widened: int
     repaired: int
-
-
-def sample_of(prompt: list[int], records: Sequence[Record], reward: float) -> Sample:
-    """What is learned from a completion whose records are at hand: its ids, and how likely the sampler found them."""
-    logprobs = [log_probability(record.lo, record.last) for record in records]
-    return Sample(prompt, [record.token for record in records], logprobs, reward)
 
 
 def make_records(

@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sapo_client.batches.auditing import Auditor
 from sapo_client.batches.kept import KeptBlocks
-from sapo_client.batches.own_batch import OwnBatches
 from sapo_client.batches.pins import PinBook
 from sapo_client.batches.pool import Pool
 from sapo_client.batches.presence import Presence
@@ -24,12 +24,10 @@ from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
 from sapo_client.generation.engine import Engine
 from sapo_client.node.history import History
-from sapo_client.node.learner import Learner
 from sapo_client.node.loop import Node, Parts, raise_if
-from sapo_client.policy.policy import Policy
+from sapo_client.node.roles import Learns, Publisher
 from sapo_client.state import home as layout
 from sapo_client.state.report import SayOnce, StatusFile
-from sapo_client.training.sapo import TrainConfig
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
 from sapo_verifier.audit import PolicyModel
@@ -38,6 +36,10 @@ from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.tasks import TaskWorker
+
+if TYPE_CHECKING:
+    from sapo_client.policy.policy import Policy
+    from sapo_client.training.sapo import TrainConfig
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +57,13 @@ class Resources:
     store: BlockStore
     peers: GatewayReader  # looks whether producers still serve what they published
     worker: TaskWorker
-    policy: Policy
+    policy: "Policy"
     engine: Engine  # what generates, with the policy's weights
     bases: Bases
     model: PolicyModel | None  # answers the policy check; None: that check is left out
     pins: PinBook
     ballots: BallotBox | None  # where the node's verdicts are kept; None: it does not vote
-    config: TrainConfig
+    config: "TrainConfig"
     seed: int
     poll_seconds: float
     patience_minutes: float  # without a chain, until the node gives up; 0: never
@@ -70,14 +72,27 @@ class Resources:
     history_rounds: int  # for which reports and settled transactions are kept
 
 
+def _own(**parts: Any) -> Publisher:
+    """Loaded late, as the next one is: who makes others needs no torch."""
+    from sapo_client.batches.own_batch import OwnBatches
+
+    return OwnBatches(**parts)
+
+
+def _learner(*parts: Any) -> Learns:
+    from sapo_client.node.learner import Learner
+
+    return Learner(*parts)
+
+
 @dataclass(frozen=True)
 class Makers:
     """What makes those parts of a node in which others may differ: a hostile node is composed with other ones."""
 
     blocks: Callable[..., KeptBlocks] = KeptBlocks
     pool: Callable[..., Pool] = Pool
-    own: Callable[..., OwnBatches] = OwnBatches
-    learner: Callable[..., Learner] = Learner
+    own: Callable[..., Publisher] = _own
+    learner: Callable[..., Learns] = _learner
     verdicts: Callable[..., Verdicts] = Verdicts
     duties: Callable[..., Duties] = Duties
 

@@ -15,8 +15,10 @@ import torch
 
 from sapo_client.batches.committed import PUBLISHED
 from sapo_client.policy.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint, whole_checkpoints
-from sapo_client.policy.policy import Policy, Published
-from sapo_client.training.sapo import Group, TrainConfig, build_training_set, make_optimizer, train_step
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.published import Published
+from sapo_client.training.groups import Group
+from sapo_client.training.sapo import TrainConfig, build_training_set, make_optimizer, train_step
 
 log = logging.getLogger(__name__)
 

@@ -13,20 +13,20 @@ from pathlib import Path
 
 from sapo_client.batches.auditing import AuditCounts, Auditor
 from sapo_client.batches.kept import KeptBlocks
-from sapo_client.batches.own_batch import OwnBatches, OwnRound
 from sapo_client.batches.pool import Pool
+from sapo_client.batches.submitting import OwnRound
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
 from sapo_client.duties.promises import Promise, Promises
 from sapo_client.duties.registration import why_silent
 from sapo_client.node.history import History
-from sapo_client.node.learner import Learner
 from sapo_client.node.patience import Patience
 from sapo_client.node.reporting import Stages, report_of, why_not_on_chain
+from sapo_client.node.roles import Learns, Publisher
 from sapo_client.node.round_log import RoundLog
 from sapo_client.state.logs import fields
 from sapo_client.state.report import RoundReport, SayOnce, StatusFile
-from sapo_client.training.sapo import Group
+from sapo_client.training.groups import Group
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns, put_anew
 from sapo_verifier.chain.contracts import Call
@@ -65,8 +65,8 @@ class Parts:
     blocks: KeptBlocks
     auditor: Auditor
     pool: Pool
-    own: OwnBatches
-    learner: Learner
+    own: Publisher
+    learner: Learns
     promises: Promises
     history: History
     duties: Duties | None  # None: it only publishes

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sapo_client.batches.auditing import AuditCounts
-from sapo_client.batches.own_batch import OwnRound
+from sapo_client.batches.submitting import OwnRound
 from sapo_client.state.report import RoundReport
 from sapo_client.transactions.outbox import TxState
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 
-from sapo_client.batches.own_batch import OwnRound, own_round
+from sapo_client.batches.own_batch import own_round
 from sapo_client.batches.publish import NO_CHAIN, make_batch, own_audit
+from sapo_client.batches.submitting import OwnRound
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.groups import NOBODY
 from sapo_client.node.learner import Learner

@@ -14,6 +14,7 @@ from sapo_client.policy.hub import model_folder
 from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.lora import Adapters, LoraOptions
 from sapo_client.policy.memory import MemoryOptions, pass_tokens
+from sapo_client.policy.published import Published
 from sapo_client.policy.tokenization import Encoder
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
@@ -28,15 +29,6 @@ from sapo_verifier.spec import BaseRule
 
 class PolicyError(UsageError):
     """A policy that cannot be published."""
-
-
-@dataclass(frozen=True)
-class Published:
-    """A checkpoint as its manifest and raw blocks; `digest` is what goes on chain."""
-
-    manifest: bytes
-    blocks: list[bytes]
-    digest: bytes
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import torch
 
 from sapo_client.policy.heap import give_back
 from sapo_client.policy.policy import Policy
+from sapo_client.training.groups import Group, Sample, has_advantage
 from sapo_client.training.loss import LossInputs, LossOutputs, grpo_loss
 from sapo_client.training.rules import DEFAULT_EXTERNAL, External
 from sapo_verifier.errors import SapoError
@@ -49,32 +50,6 @@ class TrainConfig:
     max_grad_norm: float = 1.0  # L2, over all parameters
     epochs: int = 1  # optimizer steps over the same training set
     micro_batch_tokens: int | None = None  # padded tokens in one forward pass: what bounds memory; None: by the model
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One completion to learn from. prompt_ids, ids: token ids of the policy that trains; reward: any finite number.
-
-    ids end with the end-of-sequence token only if the completion did. sampling_logprobs: in nats, under the policy that
-    sampled, one per id, from the records' intervals; None if these ids have none (another tokenizer).
-    """
-
-    prompt_ids: Sequence[int]
-    ids: Sequence[int]
-    sampling_logprobs: Sequence[float] | None
-    reward: float
-
-
-@dataclass(frozen=True)
-class Group:
-    """One task with its completions, as this node trains on it: own tokenizer, own recomputed rewards."""
-
-    samples: Sequence[Sample]
-    round: int  # in which they were sampled
-    index: int | None  # the batch's position on chain; None for what was never published
-    slot: int  # the task's place among those of its node and round
-    node: str  # the owner's address
-    external: bool  # of another policy
 
 
 @dataclass(frozen=True)
@@ -118,11 +93,6 @@ def advantages(rewards: Sequence[float]) -> list[float] | None:
     if max(rewards) == min(rewards):
         return None
     return [(reward - mean) / deviation for reward in rewards]
-
-
-def has_advantage(group: Group) -> bool:
-    """Whether the group's rewards differ, so that there is something to learn."""
-    return len({sample.reward for sample in group.samples}) > 1
 
 
 def build_training_set(

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from sapo_client.batches.kept import KeptBlocks
-from sapo_client.batches.own_batch import OwnBatches, OwnRound
+from sapo_client.batches.own_batch import OwnBatches
 from sapo_client.batches.pool import Pool
 from sapo_client.batches.publish import Batch, make_batch
+from sapo_client.batches.submitting import OwnRound
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.node.compose import Makers
 from sapo_client.node.learner import Learner
-from sapo_client.policy.policy import Policy, Published
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.published import Published
 from sapo_verifier.facts import BatchFacts
 
 PATIENCE_SECONDS = 20.0  # for what another node has to do first

@@ -2,7 +2,8 @@
 
 import torch
 
-from sapo_client.policy.policy import Policy, Published
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.published import Published
 from sapo_devnet.adversaries.adversary import Adversary
 from sapo_verifier.cid import block_digest
 from sapo_verifier.objects import PolicyManifest

@@ -6,7 +6,7 @@ from sapo_client.batches.auditing import AuditCounts, Seen
 from sapo_client.batches.pool import Pool
 from sapo_client.duties.ballots import Deal
 from sapo_client.duties.verdicts import Verdicts
-from sapo_client.training.sapo import Group
+from sapo_client.training.groups import Group
 from sapo_client.transactions.turns import put_once
 from sapo_devnet.adversaries.adversary import Accomplice, Adversary
 from sapo_verifier.chain.audits import BatchState

@@ -1,24 +1,19 @@
 """An honest batch made without torch, and every way to bend it.
 
-The policy is a formula: logits from a hash of prompt and prefix, with a liking for the right answer. Sampling is forced
-as the protocol forces it, tasks and rewards come from the real worker. A test changes any part of a Draft; `seal`
-writes, hashes and claims everything above the change again, so that it gets past the digests.
+The policy is a formula (sapo_devnet/formula/policy.py). Sampling is forced as the protocol forces it, tasks and rewards
+come from the real worker. A test changes any part of a Draft; `seal` writes, hashes and claims everything above the
+change again, so that it gets past the digests.
 """
 
 import copy
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from tokenizers import AddedToken, decoders, models
-from tokenizers import Tokenizer as RustTokenizer
-
+from sapo_devnet.formula.policy import EOS, VOCAB, liked_for, sample, text_of
 from sapo_devnet.testkit.rules import MONEY
-from sapo_verifier import intervals, protocol
+from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, CheckResult, Found
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import CHECKS, batch_root, check_batch
@@ -26,11 +21,8 @@ from sapo_verifier.cid import block_digest
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.objects import Record, encode_records, hex_digest
 from sapo_verifier.spec import BaseRule, Spec
-from sapo_verifier.tasks import COMPACT_ALPHABET, POCKET_TASKS, TaskWorker, compact_answer, deal, render, rewards
+from sapo_verifier.tasks import POCKET_TASKS, TaskWorker, deal, render, rewards
 
-TOKENS = ["<pad>", "<eos>", *COMPACT_ALPHABET]  # by id
-EOS = 1
-VOCAB = len(TOKENS)
 GROUP, SLOTS, LIMIT = 4, 3, 12  # completions of a group, groups, tokens of a completion
 NODE, OTHER_NODE, ROUNDS = "0x" + "ab" * 20, "0x" + "cd" * 20, "0x" + "12" * 20
 ROUND, INDEX, CHAIN = 7, 5, 31337
@@ -54,50 +46,6 @@ def small_spec(**changes: Any) -> Spec:
 
 SPEC = small_spec()
 POLICY = {"v": 1, "base": "tiny", "kind": "base", "size": 0, "blocks": []}
-
-
-def write_tokenizer(folder: Path) -> None:
-    """tokenizer.json with one token per character: nothing added, nothing cleaned up."""
-    made = RustTokenizer(models.BPE(vocab={token: i for i, token in enumerate(TOKENS)}, merges=[]))
-    made.decoder = decoders.Fuse()
-    made.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in TOKENS[:2]])
-    made.save(str(folder / "tokenizer.json"))
-
-
-def text_of(tokens: Sequence[int]) -> str:
-    """What the tokens say, without a final eos."""
-    return "".join(TOKENS[token] for token in (tokens[:-1] if tokens[-1:] == [EOS] else tokens))
-
-
-def tokens_of(text: str) -> list[int]:
-    return [TOKENS.index(character) for character in text]
-
-
-def edges_at(prompt: str, liked: Sequence[int], prefix: Sequence[int]) -> list[int]:
-    """The policy. liked: the ids of the right answer; off that path an end is likely."""
-    seed = hashlib.sha256(repr((prompt, list(prefix))).encode()).digest()
-    logits = np.random.default_rng(int.from_bytes(seed[:8], "big")).normal(size=VOCAB).astype(np.float32)
-    on_path = len(prefix) < len(liked) and list(prefix) == list(liked[: len(prefix)])
-    logits[liked[len(prefix)] if on_path else EOS] += 6.5 if on_path else 2.5
-    return intervals.edges(logits, VOCAB)
-
-
-def sample(prompt: str, liked: Sequence[int], key: bytes) -> list[Record]:
-    """One completion, forced by the stream's key."""
-    records: list[Record] = []
-    for u in protocol.stream_values(key, LIMIT):
-        edges = edges_at(prompt, liked, [record.token for record in records])
-        token = intervals.owner(edges, u)
-        records.append(Record(token, *intervals.interval(edges, token)))
-        if token == EOS:
-            break
-    return records
-
-
-def written(prompt: str, liked: Sequence[int], tokens: Sequence[int]) -> list[Record]:
-    """Records of tokens that somebody chose, with the intervals that the policy has for them."""
-    at = range(len(tokens))
-    return [Record(tokens[t], *intervals.interval(edges_at(prompt, liked, tokens[:t]), tokens[t])) for t in at]
 
 
 def loose_json(document: Any) -> bytes:
@@ -221,10 +169,9 @@ def _make(worker: TaskWorker, node: str, round_: int, beacon: bytes, spec: Spec,
     for slot in range(SLOTS):
         task = deal(spec, beacon, node, slot, worker)
         prompt = render(task, "compact", spec.answer)
-        right = compact_answer(task)
-        liked = [*tokens_of(f"<{right}>"), EOS]
+        liked = liked_for(task)
         keys = [protocol.stream_key(beacon, policy, node, slot, k) for k in range(GROUP)]
-        records = [sample(prompt, liked, key) for key in keys]
+        records = [sample(prompt, liked, key, LIMIT) for key in keys]
         document = {
             "v": 1, "slot": slot, "attempt": task.attempt, "dataset": task.dataset, "seed": task.seed, "prompt": prompt,
             "completions": [text_of([record.token for record in each]) for each in records],

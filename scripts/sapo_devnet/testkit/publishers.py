@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sapo_devnet.formula.policy import write_tokenizer
 from sapo_devnet.testkit.anvil import anvil
-from sapo_devnet.testkit.formula import POLICY, SLOTS, SPEC, Sealed, honest, loose_json, write_tokenizer
+from sapo_devnet.testkit.formula import POLICY, SLOTS, SPEC, Sealed, honest, loose_json
 from sapo_devnet.testkit.formula import small_spec as batch_spec
 from sapo_devnet.testkit.ipfs_daemon import Daemon, ipfs_daemon
 from sapo_devnet.testkit.networks import Network, deploy_on

@@ -16,18 +16,11 @@ from sapo_client.batches.ingest import training_groups
 from sapo_client.batches.publish import NO_CHAIN, Batch, make_batch
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.groups import NOBODY
-from sapo_client.policy.policy import Policy, Published
+from sapo_client.policy.policy import Policy
+from sapo_client.policy.published import Published
 from sapo_client.policy.tokenization import prompt_ids
-from sapo_client.training.sapo import (
-    Counts,
-    Group,
-    StepStats,
-    TrainConfig,
-    build_training_set,
-    has_advantage,
-    make_optimizer,
-    train_step,
-)
+from sapo_client.training.groups import Group, has_advantage
+from sapo_client.training.sapo import Counts, StepStats, TrainConfig, build_training_set, make_optimizer, train_step
 from sapo_lab.experiment.setting import Setting
 from sapo_lab.experiment.stacked import generate_stacked, stackable
 from sapo_verifier import protocol

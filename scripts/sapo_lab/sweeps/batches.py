@@ -5,7 +5,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from sapo_devnet.testkit.formula import honest, write_tokenizer
+from sapo_devnet.formula.policy import write_tokenizer
+from sapo_devnet.testkit.formula import honest
 from sapo_lab.sweeps.mutations import StandIn, meaning, mutate, mutate_several, tamper
 from sapo_lab.sweeps.tally import Tally
 from sapo_verifier.audit import CheckResult

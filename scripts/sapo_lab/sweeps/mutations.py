@@ -6,20 +6,18 @@ What is changed is hashed, rooted and claimed again (`batches.Draft.seal`), so t
 import copy
 import json
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
-from sapo_devnet.testkit.formula import EOS, GROUP, LIMIT, SLOTS, VOCAB, Draft, Sealed, loose_json, tokens_of, written
+from sapo_devnet.formula.judging import by_formula
+from sapo_devnet.formula.policy import EOS, VOCAB
+from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, Draft, Sealed, loose_json
 from sapo_verifier.audit import Audit, CheckResult
-from sapo_verifier.checks import completions
 from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
-from sapo_verifier.intervals import REJECT_TOLERANCE, VOID_TOLERANCE
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
 from sapo_verifier.objects import BatchManifest, GroupBlock, Record, decode_records, encode_records
-from sapo_verifier.tasks import TaskWorker, compact_answer
+from sapo_verifier.tasks import TaskWorker
 
 ODD: list[Any] = [
     None, True, -1, 0, 1, 2**32, 2**53, 10**400, 0.5, float("nan"), "", "x", "<18>", "\x00", "\ud800", "0x",
@@ -219,30 +217,15 @@ def meaning(sealed: Sealed) -> tuple[Any, ...]:
     return shown, [g.to_json() | {"records": ""} for g in groups], tokens, sealed.facts.claim, sealed.facts.policy
 
 
-@lru_cache(maxsize=4096)
-def _policys_own(prompt: str, liked: tuple[int, ...], tokens: tuple[int, ...]) -> Sequence[Record]:
-    return written(prompt, liked, tokens)
-
-
 @dataclass
 class StandIn:
-    """Answers the `policy` check for the formula in batches.py, as model/policy_check.py does for a model."""
+    """Answers the `policy` check by the formula, whatever the policy is called."""
 
     runs: bool = False
     seconds: float = 0.0
 
     def __call__(self, audit: Audit) -> CheckResult:
-        worst: CheckResult | None = None
-        for slot, k, records in completions(audit):
-            liked = (*tokens_of(f"<{compact_answer(audit.tasks[slot])}>"), EOS)
-            own = _policys_own(audit.groups[slot].prompt, liked, tuple(record.token for record in records))
-            for t, (true, said) in enumerate(zip(own, records, strict=True)):
-                off = max(abs(true.lo - said.lo), abs(true.last - said.last))
-                if off > REJECT_TOLERANCE or true.lo > true.last:
-                    return CheckResult("policy", "fail", "the interval is not the policy's", slot, k, t)
-                if off > VOID_TOLERANCE and worst is None:
-                    worst = CheckResult("policy", "void", "the interval is off", slot, k, t)
-        return worst or CheckResult("policy", "pass")
+        return by_formula(audit)
 
     def audits(self, audit: Audit) -> Audit:
         """The audit, with this policy to answer its last check."""

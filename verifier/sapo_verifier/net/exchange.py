@@ -233,7 +233,7 @@ class _Connection(ResponseHandler):
                 return
             at += len(head)
             super().data_received(head)
-        if at < len(data):
+        if at < len(data) or not data:  # nothing: aiohttp goes on with what it paused at, which is here already
             super().data_received(data[at:])
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
