@@ -18,11 +18,11 @@ from sapo_verifier.errors import SapoError
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 as it should be, 1 not, 130 interrupted; where it could not be played that of the error."""
     options = read(argv)
-    from sapo_devnet.run import ENDS, Devnet
+    from sapo_devnet.run import ENDS, Run
 
     for number in ENDS:
         signal.signal(number, _interrupt)
-    devnet = Devnet(options)
+    devnet = Run(options)
     try:
         devnet.start()
         devnet.play()
