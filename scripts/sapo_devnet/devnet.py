@@ -13,7 +13,7 @@ from eth_account.signers.local import LocalAccount
 
 from sapo_client.training.rules import DEFAULT_EXTERNAL
 from sapo_devnet.adversaries.names import ATTACKS, node_names
-from sapo_devnet.errors import DevnetError
+from sapo_devnet.errors import DevnetError, DevnetUnable
 from sapo_devnet.keeper import Keeper, Pace, checked_pace
 from sapo_devnet.keys import FUNDED, account
 from sapo_devnet.network import Network, in_words
@@ -121,6 +121,9 @@ class Devnet:
         except BaseException as error:
             self._failed = True
             self.stop()
+            if isinstance(error, ModuleNotFoundError):
+                words = f"this installation has no {error.name}, and a devnet needs it"
+                raise DevnetUnable(f"{words}: `pip install 'sapo-network[devnet]'`") from error
             if isinstance(error, SapoError | OSError) and not isinstance(error, UsageError):
                 raise in_words(error, self._folder or Path(tempfile.gettempdir())) from error
             raise
@@ -188,6 +191,12 @@ class Devnet:
     @property
     def deployment_file(self) -> Path:
         return self._net.deployment_file
+
+    @property
+    def policy(self) -> Path:
+        """The folder of the model that the nodes train."""
+        assert self._options is not None or self._net
+        return self._options.policies[0].folder  # type: ignore[union-attr]
 
     @property
     def reader(self) -> ChainReader:
@@ -323,15 +332,16 @@ class Devnet:
 
     def kill_node(self, which: int | str, *, with_daemon: bool = False) -> None:
         """kill -9, of its IPFS daemon too if asked. It stays away until `start_node`."""
+        node = self._node(which)
         with self._held.held():
-            self._node(which).kill(with_daemon=with_daemon)
+            node.kill(with_daemon=with_daemon)
 
     def start_node(self, which: int | str, seconds: float = SECONDS) -> None:
         """One that was killed, on its own home; until it plays again."""
         node = self._node(which)
+        if node.alive:
+            raise UsageError(f"{node.name} runs already")
         with self._held.held():
-            if node.alive:
-                raise UsageError(f"{node.name} runs already")
             node.start()
         self._wait(node.ready, seconds, lambda: f"{node.name} is ready")
 
