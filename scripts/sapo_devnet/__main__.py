@@ -7,6 +7,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from sapo_client.training.rules import EXTERNAL_RULES
@@ -47,6 +48,7 @@ def _serve(options: Options) -> int:
                 "--serve plays with honest nodes and one pocket policy: leave out --attack, --kill, smollm2"
             )
         from sapo_devnet.checkout import ROOT
+        from sapo_devnet.command import show
         from sapo_devnet.policies import find_policies
         from sapo_devnet.service import serve
         from sapo_devnet.state import folder_of
@@ -58,9 +60,8 @@ def _serve(options: Options) -> int:
             round_seconds=options.round_seconds,
             policy=policy.folder,
             port=0,
-            json=False,
         )
-        return serve(folder_of(options.data), asked)
+        return serve(folder_of(options.data), asked, partial(show, as_json=False))
     except SapoError as error:
         print(f"devnet: {error}", file=sys.stderr)
         return error.exit_status

@@ -6,6 +6,7 @@ What `--help` loads needs the standard library alone.
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def run_up(options: argparse.Namespace) -> int:
 
     folder = folder_of(options.folder)
     if not options.detach:
-        return serve(folder, options)
+        return serve(folder, options, partial(show, as_json=options.json))
     show(detach(folder, options), as_json=options.json)
     return 0
 

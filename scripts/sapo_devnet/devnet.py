@@ -17,7 +17,7 @@ from sapo_devnet.errors import DevnetError, DevnetUnable
 from sapo_devnet.keeper import Keeper, Pace, checked_pace
 from sapo_devnet.keys import FUNDED, account
 from sapo_devnet.network import Network, in_words
-from sapo_devnet.nodes import DevnetNode, NodeOptions
+from sapo_devnet.nodes import DevnetNode, Member, NodeOptions
 from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
 from sapo_devnet.policies import DevnetPolicy
 from sapo_verifier.bases import base_in
@@ -96,8 +96,9 @@ class Devnet:
     ) -> None:
         failure: DevnetError | None = None
         try:
-            if self._keeper is not None:
+            if self._keeper is not None and self._network is not None:
                 self._keeper.refuse_failed()
+                self._network.refuse_dead()  # what the keeper has not seen yet
         except DevnetError as found:
             failure = found
         self._failed = self._failed or failure is not None or error is not None
@@ -106,6 +107,8 @@ class Devnet:
             raise failure
         if error is not None:
             error.add_note(f"The devnet's logs are in {self._folder}")
+            if failure not in (None, error):
+                error.add_note(f"Before that: {failure}")
 
     def start(self) -> None:
         """Until round 0 has begun. What was started is stopped again where this fails."""
@@ -146,10 +149,7 @@ class Devnet:
             engine="torch",
             last_round=self._rounds,
         )
-        for i in range(self._count):
-            network.nodes.append(DevnetNode(f"node{i}", folder / f"node{i}", i))
-        for name in node_names(self._attacks):
-            network.nodes.append(DevnetNode(name, folder / name, len(network.nodes), name.partition("-")[0]))
+        self._make_nodes(folder, network.nodes)
         with ThreadPoolExecutor(INITS_AT_A_TIME) as pool:
             list(pool.map(lambda node: network.init(node, options), network.nodes))
         for node in network.nodes:
@@ -160,6 +160,13 @@ class Devnet:
         last = None if self._rounds is None else self._rounds + FINAL_AFTER
         self._keeper = Keeper(network, self._pace, last)
         self._keeper.start()
+
+    def _make_nodes(self, folder: Path, nodes: list[Member]) -> None:
+        """Into `nodes`, one by one, so that what was started is stopped if a later one cannot be."""
+        for i in range(self._count):
+            nodes.append(DevnetNode(f"node{i}", folder / f"node{i}", i))
+        for name in node_names(self._attacks):
+            nodes.append(DevnetNode(name, folder / name, len(nodes), name.partition("-")[0]))
 
     def stop(self) -> None:
         """Everything that was started; again does no harm. A temporary folder goes, unless something failed."""

@@ -1,7 +1,6 @@
-"""The pytest fixture `sapo_devnet`: a devnet for one test. Who does not ask for it pays nothing for it.
+"""The pytest fixture `sapo_devnet`: a devnet for one test, with the options of the mark of the same name.
 
-@pytest.mark.sapo_devnet(nodes=3, pace="hand")
-def test_mine(sapo_devnet): ...
+Who does not ask for it pays nothing for it.
 """
 
 from collections.abc import Iterator

@@ -1,24 +1,18 @@
-"""A devnet that goes on until it is told to end: `sapo devnet up`, and `scripts/devnet --serve`.
-
-python -m sapo_devnet.service --folder FOLDER …        # in a session of its own; ends if its standard input does
-                                                       # before somebody has written "ready" into it
-"""
+"""A devnet that goes on until it is told to end: `sapo devnet up`, and `scripts/devnet --serve`."""
 
 import argparse
 import os
 import shutil
 import signal
-import sys
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sapo_devnet.command import add_options, folder_option, show
 from sapo_devnet.devnet import Devnet
-from sapo_devnet.state import LOG, RUN, STATE, claim, folder_of, write
+from sapo_devnet.state import RUN, STATE, claim, write
 from sapo_verifier import keystore
-from sapo_verifier.errors import UNABLE, SapoError
+from sapo_verifier.errors import SapoError
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
 POLL_SECONDS = 0.5
@@ -34,8 +28,11 @@ def _end(*_: object) -> None:
     raise _Ended
 
 
-def serve(folder: Path, options: argparse.Namespace) -> int:
-    """Plays until a signal; exit status 0 then. Raises SapoError where it cannot be started, or fails later."""
+def serve(folder: Path, options: argparse.Namespace, tell: Callable[[dict[str, Any]], None]) -> int:
+    """Plays until a signal; exit status 0 then. tell: what is there, once it is ready.
+
+    Raises SapoError where it cannot be started, or fails later.
+    """
     claim(folder)  # for as long as this process lives
     before = {number: signal.signal(number, _end) for number in ENDS}
     try:
@@ -53,7 +50,7 @@ def serve(folder: Path, options: argparse.Namespace) -> int:
         with net:
             found = _described(folder, net)
             write(folder, found)
-            show({"running": True, **found}, as_json=options.json)
+            tell({"running": True, **found})
             while True:
                 time.sleep(POLL_SECONDS)
                 _ = net.round  # raises what has failed
@@ -93,33 +90,3 @@ def _described(folder: Path, net: Devnet) -> dict[str, Any]:
             for node in net.nodes
         ],
     }
-
-
-def _end_with_who_waits() -> None:
-    """SIGTERM to this process if its standard input ends before "ready" was written into it."""
-
-    def wait() -> None:
-        if not sys.stdin.readline():
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m sapo_devnet.service", description=f"Writes what it says to {LOG}.")
-    folder_option(parser)
-    add_options(parser)
-    options = parser.parse_args()
-    _end_with_who_waits()
-    try:
-        return serve(folder_of(options.folder), options)
-    except SapoError as error:
-        print(f"devnet: {error}", file=sys.stderr)
-        return error.exit_status
-    except OSError as error:
-        print(f"devnet: {error}", file=sys.stderr)
-        return UNABLE
-
-
-if __name__ == "__main__":
-    sys.exit(main())

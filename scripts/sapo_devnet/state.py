@@ -80,7 +80,7 @@ def detach(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     log = folder / LOG
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "sapo_devnet.service", *words],
+            [sys.executable, "-m", "sapo_devnet.detached", *words],
             stdin=subprocess.PIPE,  # whose end tells it that nobody waits any more
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -105,7 +105,7 @@ def test_every_room_has_its_place(sources: Sources) -> None:
     assert rooms - {""} == {*ROOMS, "pocket"}
 
 
-@pytest.mark.parametrize("command", [f"{CLIENT}.cli", f"{VERIFIER}.cli"])
+@pytest.mark.parametrize("command", [f"{CLIENT}.cli", f"{VERIFIER}.cli", f"{DEVNET}.command"])
 def test_commands_load_the_standard_library_alone(sources: Sources, command: str) -> None:
     """Or `--help` would take seconds; whatever else a command needs, it imports when it runs."""
     heavy = [str(each) for each in sources.loaded_by(command) if each.library not in {*sys.stdlib_module_names, *OURS}]
