@@ -20,6 +20,7 @@ from sapo_devnet.network import Network, in_words
 from sapo_devnet.nodes import DevnetNode, Member, NodeOptions
 from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
 from sapo_devnet.policies import DevnetPolicy
+from sapo_devnet.summary import summary_of
 from sapo_verifier.bases import base_in
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
@@ -42,7 +43,7 @@ Found = TypeVar("Found")
 class Devnet:
     """A chain with the contracts, and nodes that play rounds on it, while a `with` block lasts.
 
-    What fails is a DevnetError, which names the logs. Every method may be called from any thread.
+    What fails is a DevnetError, which names the logs. Its methods may be called from any thread.
     """
 
     def __init__(
@@ -172,6 +173,7 @@ class Devnet:
         """Everything that was started; again does no harm. A temporary folder goes, unless something failed."""
         if self._keeper is not None:
             self._keeper.stop()
+            self._keeper = None
         if self._reader is not None:
             self._reader.close()
         if self._network is not None:
@@ -235,28 +237,7 @@ class Devnet:
     def summary(self) -> dict[str, Any]:
         """Plain data: the round, every node with its round reports, and every batch on chain."""
         with self._held.held():
-            now = self._net.clock.round()
-            batches = [batch for round_ in range(now + 1) for batch in self.reader.batches_of(round_)]
-        names = {node.address: node.name for node in self._net.nodes}
-        return {
-            "round": now,
-            "rpc": self.rpc,
-            "spec": "0x" + self.deployment.spec_digest.hex(),
-            "nodes": {
-                node.name: {
-                    "address": node.address,
-                    "attack": node.attack,
-                    "running": node.alive,
-                    "starts": node.starts,
-                    "rounds": node.rounds(),
-                }
-                for node in self.nodes
-            },
-            "batches": [
-                {"index": b.index, "round": b.round, "node": b.node, "name": names.get(b.node, ""), "slots": b.slots}
-                for b in batches
-            ],
-        }
+            return summary_of(self._net, self.reader)
 
     def logs(self) -> str:
         """The ends of all logs, for a person to read."""

@@ -80,7 +80,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory, pocket: Path) -> Iterato
     for name in ("temporary", "project", "source/scripts"):
         (folder / name).mkdir(parents=True)
     source = folder / "source"
-    for name in ("client", "verifier", "scripts/sapo_devnet", "pyproject.toml", "README.md", "LICENSE"):
+    for name in (
+        "client",
+        "verifier",
+        "scripts/sapo_devnet",
+        "scripts/sapo_devnet_pytest",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    ):
         (source / name).parent.mkdir(exist_ok=True)
         subprocess.run(["cp", "-r", ROOT / name, source / name], check=True)
     pip = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from devnet_run import STOP_SECONDS, start_devnet
-from sapo_devnet.processes import Process
+from sapo_devnet.processes import Process, stop_all
 from sapo_devnet.testkit.alive import descendants, remaining, users_of, wait_until
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import open_chain
@@ -51,13 +51,13 @@ def test_a_stranger_joins_one_that_is_served(tmp_path: Path, random_policy: Path
                 return any(reader.batch_of(network["address"], round_) is not None for round_ in rounds)
 
             wait_until("the stranger's node publishes", published, seconds=120, poll=0.5)
-        stranger.ask_to_stop()
-        assert stranger.wait_stopped(STOP_SECONDS)
+        assert not stop_all([stranger])
         children = descendants(process.pid)
+        assert len(children) >= 3, "a chain, a daemon, a node"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=STOP_SECONDS) == 0, log.read_text()
-        assert not remaining(children - descendants(process.pid))
-        assert not users_of(folder)
+        assert not remaining(children)
+        assert not users_of(tmp_path)
         assert not (folder / "data" / "devnet.json").exists()
     finally:
         if stranger is not None and stranger.exit_status() is None:

@@ -111,7 +111,7 @@ def test_by_the_clock_blocks_come_evenly_and_rounds_end_in_time(monkeypatch: pyt
     assert (clock.round(), chain.block) == (1, 121)
 
 
-def test_who_joins_late_is_held_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_that_is_held_goes_on_though_all_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     rules = argparse.Namespace(chain=argparse.Namespace(round_blocks=20))

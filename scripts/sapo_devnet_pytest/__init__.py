@@ -1,6 +1,7 @@
 """The pytest fixture `sapo_devnet`: a devnet for one test, with the options of the mark of the same name.
 
-Who does not ask for it pays nothing for it.
+Who does not ask for it pays nothing for it: pytest loads this file at its start, and the devnet when a test
+uses it, from where the tests' own path has it.
 """
 
 from collections.abc import Iterator
