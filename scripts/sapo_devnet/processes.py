@@ -102,6 +102,7 @@ class Process:
                 wake, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
             )
             self._process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # it is heard a moment later
 
     def resume(self) -> None:
         if self._thaw is not None:

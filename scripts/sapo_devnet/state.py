@@ -100,7 +100,11 @@ def detach(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     except BaseException:
         if process.poll() is None:
             process.terminate()
-            process.wait(STOP_SECONDS)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()  # what it started ends with it
+                process.wait()
         raise
     return {"running": True, **found}
 
