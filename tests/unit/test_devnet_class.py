@@ -11,7 +11,6 @@ from sapo_client import cli
 from sapo_devnet import Devnet, DevnetUnable, anvil
 from sapo_devnet.__main__ import main
 from sapo_devnet.chain import Clock
-from sapo_verifier.commands import program
 from sapo_verifier.errors import UsageError
 
 
@@ -126,7 +125,9 @@ def test_a_round_that_is_held_goes_on_though_all_are_done(monkeypatch: pytest.Mo
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     """The commands that other packages bring."""
     found = [EntryPoint("devnet", "sapo_devnet.command", "sapo.commands")]
-    monkeypatch.setattr(program, "entry_points", lambda group: [each for each in found if each.group == group])
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: [each for each in found if each.group == group]
+    )
     return found
 
 

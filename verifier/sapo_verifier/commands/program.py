@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from sapo_verifier.errors import SapoError, UnableError, UsageError
 from sapo_verifier.version import __version__
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -56,6 +58,8 @@ class Program:
         for name in asked or self.commands:
             import_module(f"{self.package}.{name}").add_command(commands)
         if not asked and self.group:
+            from importlib.metadata import entry_points  # looks at all that is installed: not for every command
+
             for brought in entry_points(group=self.group):
                 if arguments[:1] in ([brought.name], [], ["-h"], ["--help"]):
                     _add_brought(commands, brought, needed=arguments[:1] == [brought.name])
@@ -80,7 +84,7 @@ class Program:
             return _status(error, as_json=getattr(options, "json", False))
 
 
-def _add_brought(commands: "argparse._SubParsersAction[Parser]", brought: EntryPoint, *, needed: bool) -> None:
+def _add_brought(commands: "argparse._SubParsersAction[Parser]", brought: "EntryPoint", *, needed: bool) -> None:
     """needed: whether it was asked for; else one that is not installed whole is left out."""
     try:
         module = brought.load()
