@@ -36,4 +36,5 @@ PROGRAM = Program(
     package="sapo_client.commands",
     commands=("init", "run", "train", "bench", "status", "claim", "network", "ipfs"),
     around=_disk_in_words,
+    group="sapo.commands",
 )

@@ -7,22 +7,25 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from sapo_client.training.rules import EXTERNAL_RULES
 from sapo_devnet.adversaries.names import ATTACKS
 from sapo_devnet.options import Options
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import SapoError, UsageError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 as it should be, 1 not, 130 interrupted; where it could not be played that of the error."""
     options = read(argv)
-    from sapo_devnet.run import ENDS, Devnet
+    if options.serve:
+        return _serve(options)
+    from sapo_devnet.run import ENDS, Run
 
     for number in ENDS:
         signal.signal(number, _interrupt)
-    devnet = Devnet(options)
+    devnet = Run(options)
     try:
         devnet.start()
         devnet.play()
@@ -35,6 +38,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_status
     finally:
         devnet.stop()
+
+
+def _serve(options: Options) -> int:
+    """As `sapo devnet up` does (service.py)."""
+    try:
+        if options.attack or options.kill or options.policy == "smollm2" or "," in options.policy:
+            raise UsageError(
+                "--serve plays with honest nodes and one pocket policy: leave out --attack, --kill, smollm2"
+            )
+        from sapo_devnet.checkout import ROOT
+        from sapo_devnet.command import show
+        from sapo_devnet.policies import find_policies
+        from sapo_devnet.service import serve
+        from sapo_devnet.state import folder_of
+
+        (policy,) = find_policies(ROOT, options.policy, options.pocket_steps, options.lora_rank)
+        asked = argparse.Namespace(
+            nodes=options.nodes,
+            rounds=None,
+            round_seconds=options.round_seconds,
+            policy=policy.folder,
+            port=0,
+        )
+        return serve(folder_of(options.data), asked, partial(show, as_json=False))
+    except SapoError as error:
+        print(f"devnet: {error}", file=sys.stderr)
+        return error.exit_status
 
 
 def read(argv: Sequence[str] | None) -> Options:
@@ -78,6 +108,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kill", type=_kill, metavar="NODE:ROUND", help=words)
     parser.add_argument("--with-daemon", action="store_true", help="--kill takes the node's IPFS daemon along")
     parser.add_argument("--keep", action="store_true", help="leave it running at the end and print the URLs")
+    words = "play on until Ctrl-C, rounds by the clock, and print what a stranger's node needs to join (docs/devnet.md)"
+    parser.add_argument("--serve", action="store_true", help=words)
+    words = "of a round with --serve (%(default)s)"
+    parser.add_argument("--round-seconds", type=float, metavar="S", help=words)
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where to keep logs and homes (.devnet/<time>)")
     parser.set_defaults(**vars(Options()))
     return parser

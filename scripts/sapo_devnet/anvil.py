@@ -1,5 +1,6 @@
 """Anvil in a process of its own: found, started and awaited, for the devnet (chain.py) and tests (testkit/anvil.py)."""
 
+import os
 import re
 import shutil
 import time
@@ -7,20 +8,39 @@ from pathlib import Path
 from typing import Any
 
 from sapo_devnet.checkout import ROOT
+from sapo_devnet.errors import DevnetUnable
 from sapo_devnet.processes import Process, stop_all
 from sapo_verifier.chain import rpc
-from sapo_verifier.errors import SapoError
 
 READY_SECONDS = 60.0
+PACKAGES = "@foundry-rs"  # npm's; the binary is in one of its own for each kind of machine
+MISSING = (
+    "there is no Anvil on PATH nor in ~/.foundry/bin: `npm install -g @foundry-rs/anvil` brings it, and so does "
+    "Foundry's `foundryup`; in a checkout run scripts/setup"
+)
 
 
 def anvil_binary() -> Path:
-    """Anvil itself, not npm's wrapper around it: killed, that would leave Anvil behind."""
-    packages = ROOT / "node_modules" / "@foundry-rs"
-    found = next(packages.glob("anvil-*/bin/anvil"), None) or shutil.which("anvil")
+    """This checkout's, else the one on PATH, else Foundry's. Raises DevnetUnable.
+
+    Anvil itself, not npm's wrapper around it: killed, that would leave Anvil behind.
+    """
+    if ours := _packaged(ROOT / "node_modules" / PACKAGES):
+        return ours
+    home = os.environ.get("HOME")
+    found = shutil.which("anvil") or (shutil.which("anvil", path=f"{home}/.foundry/bin") if home else None)
     if found is None:
-        raise SapoError("there is no Anvil in node_modules nor on PATH; run scripts/setup")
+        raise DevnetUnable(MISSING)
+    for folder in Path(found).resolve().parents:
+        if folder.name == PACKAGES and (inside := _packaged(folder)):
+            return inside
     return Path(found)
+
+
+def _packaged(packages: Path) -> Path | None:
+    """npm lays the binary's package beside its own, or into it."""
+    places = ("anvil-*/bin/anvil", f"anvil/node_modules/{PACKAGES}/anvil-*/bin/anvil")
+    return next((found for place in places for found in packages.glob(place)), None)
 
 
 class Anvil:
@@ -41,7 +61,7 @@ class Anvil:
                 return f"http://{found[1]}"
             time.sleep(0.02)
         self.stop()
-        raise SapoError(f"Anvil did not start; its log {self.process.log} ends with:\n{self.process.last_words()}")
+        raise DevnetUnable(f"Anvil did not start; its log {self.process.log} ends with:\n{self.process.last_words()}")
 
     def rpc(self, method: str, *params: Any) -> Any:
         """Raises SapoError where the chain refuses, or is not there any more."""
@@ -63,6 +83,12 @@ class Anvil:
     def mine_to(self, block: int) -> None:
         """Mines until `block` is the latest."""
         self.mine(block - self.block_number())
+
+    def reorganize(self, depth: int) -> None:
+        """Replaces the last `depth` blocks by empty ones; their transactions are gone."""
+        # Blocks of the same second, parent and content have the same hash; another time makes them other blocks.
+        self.rpc("evm_increaseTime", 7)
+        self.rpc("anvil_reorg", depth, [])
 
     def stop(self) -> None:
         stop_all([self.process])

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sapo_devnet.anvil import Anvil
-from sapo_devnet.checkout import ROOT
 from sapo_verifier.chain.deploying import deploy
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.errors import SapoError
@@ -27,14 +26,14 @@ MARGIN_BLOCKS = 2  # a round's last blocks are left for its end
 class Chain(Anvil):
     """Mined by `Clock` alone once the contracts are there."""
 
-    def __init__(self, log: Path, *options: str) -> None:
-        super().__init__(log, f"--prune-history={STATES}", *options)
+    def __init__(self, log: Path, *options: str, port: int = 0) -> None:
+        super().__init__(log, f"--prune-history={STATES}", *options, port=port)
 
     def deploy(self, spec: Spec, room: int) -> Deployment:
         """The contracts, with round 0 beginning after `room` blocks, in which nodes can register."""
         self.rpc("anvil_setCoinbase", MINER)
         owner, first = str(self.rpc("eth_accounts")[0]), self.block_number() + room
-        deployment = deploy(self._sender, owner, spec, artifacts=ROOT / "out", first_block=first)
+        deployment = deploy(self._sender, owner, spec, first_block=first)
         self.silence()
         self.rpc("evm_setAutomine", False)
         return deployment
@@ -55,6 +54,7 @@ class Clock:
         self._blocks = deployment.spec.chain.round_blocks
         self._limit = limit_seconds
         self._began = time.monotonic()
+        self._not_before = 0.0
 
     def round(self) -> int:
         """−1 before round 0."""
@@ -68,27 +68,46 @@ class Clock:
             if self._chain.block_number() >= self._first - MARGIN_BLOCKS:
                 raise SapoError("registering took more blocks than there are before round 0")
             time.sleep(POLL_SECONDS)
-        self._begin(0)
+        self.begin(0)
 
     def tick(self, done: Callable[[int], bool]) -> bool:
         """One step. True if the round has just ended: by everybody being done, or by the limit."""
         now = self.round()
-        left = self._first + (now + 1) * self._blocks - 1 - self._chain.block_number()
-        if self._chain.has_pending() and left > MARGIN_BLOCKS:
-            self._chain.mine(1)
+        if self._mined_pending(now):
             return False
-        if done(now) or time.monotonic() - self._began > self._limit:
-            self._begin(now + 1)
+        clock = time.monotonic()
+        if (clock >= self._not_before and done(now)) or clock - self._began > self._limit:
+            self.begin(now + 1)
             return True
         return False
 
     def serve(self) -> None:
         """Mine what is pending, and let no round end."""
-        left = self._first + (self.round() + 1) * self._blocks - 1 - self._chain.block_number()
-        if self._chain.has_pending() and left > MARGIN_BLOCKS:
-            self._chain.mine(1)
+        self._mined_pending(self.round())
 
-    def _begin(self, round_: int) -> None:
+    def spread(self, seconds: float) -> bool:
+        """One step of rounds that take so long each, their blocks evenly. True if the round has just ended."""
+        now, gone = self.round(), time.monotonic() - self._began
+        if gone >= seconds:
+            self.begin(now + 1)
+            return True
+        if not self._mined_pending(now):
+            blocks = min(int(gone / seconds * (self._blocks - 1)), self._blocks - 2 - MARGIN_BLOCKS)
+            self._chain.mine_to(self._first + now * self._blocks + 1 + blocks)
+        return False
+
+    def hold(self, seconds: float) -> None:
+        """The round goes on for so long at least, or to its limit, whoever is done."""
+        self._not_before = time.monotonic() + seconds
+
+    def _mined_pending(self, now: int) -> bool:
+        """Whether there was something to mine, in what is left of the round."""
+        left = self._first + (now + 1) * self._blocks - 1 - self._chain.block_number()
+        if pending := self._chain.has_pending() and left > MARGIN_BLOCKS:
+            self._chain.mine(1)
+        return pending
+
+    def begin(self, round_: int) -> None:
         """One block beyond the round's first: from there on its beacon can be captured."""
         self._chain.mine_to(self._first + round_ * self._blocks + 1)
         self._began = time.monotonic()

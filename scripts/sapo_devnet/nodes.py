@@ -1,4 +1,7 @@
-"""The devnet's nodes: each has a home, a key, an IPFS daemon and a `sapo run` of its own."""
+"""The devnet's nodes: each has a home, a key, an IPFS daemon and a `sapo run` of its own.
+
+`Member` is what the devnet asks of a node, of whatever kind.
+"""
 
 import re
 import shutil
@@ -8,15 +11,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sapo_client.state.home import KEYSTORE
 from sapo_client.state.report import read_rounds, read_status
-from sapo_devnet.checkout import SCRIPTS
+from sapo_devnet.checkout import IS_CHECKOUT, SCRIPTS
+from sapo_devnet.errors import DevnetError
 from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.processes import Process
 from sapo_verifier import keystore
-from sapo_verifier.errors import SapoError
 
 READY_SECONDS = 180.0
 SAPO = [sys.executable, "-m", "sapo_client"]
@@ -36,6 +39,35 @@ class NodeOptions:
     last_round: int | None = None  # to publish in
 
 
+class Member(Protocol):
+    """A node of a devnet. It is made, told `init`, given coins at its address, and told `start`."""
+
+    name: str
+    attack: str | None  # None: an honest one
+    home: Path  # its folder, with its logs
+    address: str  # lower case; "" before `init`
+
+    @property
+    def gateway(self) -> str:
+        """A multiaddr on loopback, from which others fetch its blocks."""
+
+    def init(self, options: NodeOptions) -> None: ...
+
+    def start(self) -> None: ...
+
+    def ready(self) -> bool:
+        """Whether it is registered and plays from the next round on."""
+
+    def done(self, round_: int) -> bool:
+        """Whether nothing is to be waited for in the round: done with it, or not there."""
+
+    def workers(self) -> list[Process]:
+        """What plays, in processes that must not end by themselves; stopped before any `servers`."""
+
+    def servers(self) -> list[Process]:
+        """What serves its blocks, as long as others may ask."""
+
+
 class DevnetNode:
     """One node. Start its daemon first, then `init`, then `start`."""
 
@@ -46,9 +78,11 @@ class DevnetNode:
         self.number = number
         self.home = home
         self.address = ""
+        self.api = self.gateway = ""
         self._password = home.parent / f"{name}.password"
         home.mkdir(parents=True)
         self.daemon = self._start_daemon("127.0.0.1:0", "127.0.0.1:0")
+        self._daemon_killed = False
         self.process: Process | None = None
         self.starts = 0
 
@@ -58,15 +92,25 @@ class DevnetNode:
 
     def crash(self, *, with_daemon: bool) -> None:
         """kill -9, and start again; the daemon where it was."""
+        self.kill(with_daemon=with_daemon)
+        self.start()
+
+    def kill(self, *, with_daemon: bool) -> None:
+        """kill -9. It stays away until `start`."""
         if self.process is not None:
             self.process.kill()
-        if with_daemon:
+            self.process = None
+        if with_daemon and not self._daemon_killed:
             self.daemon.kill()
-            api, gateway = (":".join(address.split("/")[2:5:2]) for address in (self.api, self.gateway))
-            said = self.daemon.log.stat().st_size
-            self.daemon = self._start_daemon(api, gateway)
-            daemon_addresses(self.daemon, said)  # or else the node would start a daemon of its own
-        self.start()
+            self._daemon_killed = True
+
+    def _daemon_again(self) -> None:
+        """Where it was, and before the node, which would else start a daemon of its own."""
+        api, gateway = (":".join(address.split("/")[2:5:2]) for address in (self.api, self.gateway))
+        said = self.daemon.log.stat().st_size
+        self.daemon = self._start_daemon(api, gateway)
+        self._daemon_killed = False
+        daemon_addresses(self.daemon, said)
 
     def init(self, options: NodeOptions) -> None:
         """`sapo init`, with the ports that the daemon chose."""
@@ -90,7 +134,7 @@ class DevnetNode:
             command += ["--set", f"sapo.last_round={options.last_round}"]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode != 0:
-            raise SapoError(f"sapo init failed for {self.name}: {made.stderr.strip()}")
+            raise DevnetError(f"sapo init failed for {self.name}: {made.stderr.strip()}")
         self.address = made.stdout.strip().lower()
 
     def take_key(self, of: "DevnetNode") -> None:
@@ -102,11 +146,13 @@ class DevnetNode:
 
     def start(self, *more: str) -> None:
         """`sapo run`, with more options; also after it was killed."""
+        if self._daemon_killed:
+            self._daemon_again()
         home = ["--home", str(self.home), "--password-file", str(self._password)]
         command = [*SAPO, "run", *home, "--register", *more]
         if self.attack:
             command = [sys.executable, "-m", "sapo_devnet.adversaries", self.attack, *home]
-        self.process = Process(self.name, command, self.home / "node.log", path=SCRIPTS)
+        self.process = Process(self.name, command, self.home / "node.log", path=SCRIPTS if IS_CHECKOUT else None)
         self.starts += 1
 
     def status(self) -> dict[str, Any]:
@@ -125,19 +171,27 @@ class DevnetNode:
         return self.status().get("done_round") is not None
 
     def done(self, round_: int) -> bool:
-        """Done with the round, or not there any more."""
-        return not self.alive or self.status().get("done_round", -1) >= round_
+        """Done with the round, or not there any more, or standing still."""
+        if self.process is None or not self.alive or self.process.paused:
+            return True
+        return bool(self.status().get("done_round", -1) >= round_)
+
+    def workers(self) -> list[Process]:
+        return [self.process] if self.process else []
+
+    def servers(self) -> list[Process]:
+        return [] if self._daemon_killed else [self.daemon]
 
     def processes(self) -> list[Process]:
-        return [self.daemon, *([self.process] if self.process else [])]
+        return [*self.servers(), *self.workers()]
 
 
 def daemon_addresses(daemon: Process, since: int = 0) -> tuple[str, str]:
-    """API and gateway as the daemon says, after the first `since` bytes of its log. Raises SapoError."""
+    """API and gateway as the daemon says, after the first `since` bytes of its log. Raises DevnetError."""
     deadline = time.monotonic() + READY_SECONDS
     pattern = re.compile(r"api=http://127\.0\.0\.1:(\d+) gateway=http://127\.0\.0\.1:(\d+)")
     while time.monotonic() < deadline and daemon.exit_status() is None:
         if found := pattern.search(daemon.log.read_bytes()[since:].decode(errors="replace")):
             return f"/ip4/127.0.0.1/tcp/{found[1]}/http", f"/ip4/127.0.0.1/tcp/{found[2]}/http"
         time.sleep(0.05)
-    raise SapoError(f"{daemon.name} did not start; its log says:\n{daemon.last_words()}")
+    raise DevnetError(f"{daemon.name} did not start; its log says:\n{daemon.last_words()}")

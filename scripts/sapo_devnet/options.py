@@ -26,4 +26,6 @@ class Options:
     kill: tuple[int, int] | None = None  # node, round
     with_daemon: bool = False
     keep: bool = False
+    serve: bool = False
+    round_seconds: float = 30.0
     data: Path | None = None

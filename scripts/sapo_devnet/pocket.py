@@ -4,24 +4,24 @@ import hashlib
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from sapo_devnet.built import build_once
+from sapo_devnet.cache import cache_folder
+from sapo_devnet.errors import DevnetError
 
-SOURCES = (
-    "client/sapo_client/pocket.py",
-    "verifier/sapo_verifier/catalogue.py",
-    "verifier/sapo_verifier/tasks/compact.py",
-)
+SOURCES = ("sapo_client.pocket", "sapo_verifier.catalogue", "sapo_verifier.tasks.compact")
 
 
 QUICK_STEPS = 150  # seconds to build
 QUICK_FORMAT = 0.9  # knows little, but says it in the right format: some rewards in every round, on any machine
 
 
-def pocket_policy(root: Path, *, steps: int | None = None, right_format: float | None = None) -> Path:
+def pocket_policy(root: Path | None = None, *, steps: int | None = None, right_format: float | None = None) -> Path:
     """The folder of the pocket policy; built in a few minutes if it is not there yet.
 
+    root: of a checkout, in whose .cache it is kept; None: `cache_folder`.
     steps: a quick, worse one. right_format: see `sapo_client.pocket`; None: its default, or QUICK_FORMAT with `steps`.
     """
     options = ["--seed", "0"]
@@ -32,10 +32,22 @@ def pocket_policy(root: Path, *, steps: int | None = None, right_format: float |
         options += ["--right-format", str(right_format)]
     made_of = hashlib.sha256(f"{options} {version('reasoning-gym')} {version('torch')}".encode())
     for source in SOURCES:
-        made_of.update((root / source).read_bytes())
-    folder = root / ".cache" / f"pocket-{made_of.hexdigest()[:12]}"
+        made_of.update(_source(source))
+    cache = cache_folder() if root is None else root / ".cache"
+    folder = cache / f"pocket-{made_of.hexdigest()[:12]}"
 
     def build(aside: Path) -> None:
-        subprocess.run([sys.executable, "-m", "sapo_client.pocket", str(aside), *options], check=True)
+        command = [sys.executable, "-m", "sapo_client.pocket", str(aside), *options]
+        ended = subprocess.run(command, check=False, stdout=2).returncode  # what a command prints is its answer alone
+        if ended != 0:
+            raise DevnetError(f"the pocket policy could not be built in {cache}: exit status {ended}; see above")
 
     return build_once(folder, "building the pocket policy (once, a few minutes)", build)
+
+
+def _source(module: str) -> bytes:
+    """The bytes of a module's file."""
+    found = find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).read_bytes()

@@ -7,16 +7,36 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
+LIBC = ctypes.CDLL(None)  # found before any fork, in which nothing should be loaded
 STOP_SECONDS = 15.0
 STARTED: "list[Process]" = []  # everything, whoever holds it: what an error left half-built is stopped, too
 
 
 def end_with_parent() -> None:
     """For preexec_fn: the process gets SIGTERM when the one that starts it ends, however that ends."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _one_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "sapo-devnet-starts")
+
+
+# For the kernel a process's parent is the thread that started it: this one lives as long as the program does.
+_STARTER = _one_thread()
+
+
+def _after_fork() -> None:
+    """A forked program has none of its parent's threads, and none of its processes are its own."""
+    global _STARTER
+    _STARTER = _one_thread()
+    STARTED.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def resident_kib(field: str, pid: int | str = "self") -> int:
@@ -40,7 +60,11 @@ class Process:
         environment = dict(os.environ)
         if path is not None:
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
-        with log.open("ab") as file:
+        self._thaw: subprocess.Popen[bytes] | None = None
+        _STARTER.submit(self._start, environment).result()
+
+    def _start(self, environment: dict[str, str]) -> None:
+        with self.log.open("ab") as file:
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -50,7 +74,7 @@ class Process:
                 start_new_session=True,
                 preexec_fn=end_with_parent,
             )
-        STARTED.append(self)
+        STARTED.append(self)  # here, so that whoever is interrupted while waiting for it can stop it
 
     @property
     def pid(self) -> int:
@@ -64,13 +88,36 @@ class Process:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             self.peak_kib = max(self.peak_kib, resident_kib("VmHWM", self.pid))
 
+    @property
+    def paused(self) -> bool:
+        return self._thaw is not None
+
+    def pause(self) -> None:
+        """It stands still (SIGSTOP) until `resume`, or until this program ends, however that ends."""
+        if self._thaw is None:
+            # A process that stands still hears no SIGTERM; the shell reads until the pipe's other end is gone.
+            wake = ["/bin/sh", "-c", 'read -r _; kill -CONT "$0"', str(self.pid)]
+            quiet = subprocess.DEVNULL
+            self._thaw = subprocess.Popen(
+                wake, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+            )
+            self._process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # it is heard a moment later
+
+    def resume(self) -> None:
+        if self._thaw is not None:
+            self._thaw.communicate()
+            self._thaw = None
+
     def ask_to_stop(self) -> None:
+        self.resume()
         if self._process.poll() is None:
             self._process.terminate()
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+        self.resume()
 
     def wait_stopped(self, deadline: float) -> bool:
         """Whether it ended by itself; killed if not, with all that it has started in its session."""
@@ -84,6 +131,13 @@ class Process:
 
     def last_words(self, lines: int = 15) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def started_below(folder: Path) -> list[Process]:
+    """Whatever logs below the folder, whether somebody holds it or not."""
+    with contextlib.suppress(RuntimeError):  # at the program's end nothing can be started any more
+        _STARTER.submit(lambda: None).result()
+    return [process for process in STARTED if process.log.is_relative_to(folder)]
 
 
 def stop_all(processes: Sequence[Process]) -> list[str]:

@@ -5,25 +5,22 @@ import shutil
 import signal
 import sys
 import time
-from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
 from sapo_devnet.accounts import Account, books
-from sapo_devnet.adversaries.names import ATTACKS
-from sapo_devnet.chain import Chain, Clock
+from sapo_devnet.adversaries.names import ATTACKS, node_names
 from sapo_devnet.checkout import ROOT
+from sapo_devnet.network import Network
 from sapo_devnet.nodes import DevnetNode, NodeOptions
 from sapo_devnet.options import Options
 from sapo_devnet.pay import LEGEND as PAY_LEGEND
 from sapo_devnet.pay import failures, pay_table
 from sapo_devnet.policies import DevnetPolicy, devnet_spec, find_policies
-from sapo_devnet.processes import STARTED, Process, stop_all
+from sapo_devnet.processes import STARTED, stop_all
 from sapo_devnet.reports import Reports
 from sapo_devnet.table import LEGEND, checked_share, round_line, table, third_means
-from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
@@ -36,27 +33,16 @@ INITS_AT_A_TIME = 4
 LEAST_CHECKED = 0.95
 
 
-def _names(attacks: Sequence[str]) -> list[str]:
-    """Nodes are called after their attacks, the second of a kind solver-2."""
-    seen: Counter[str] = Counter()
-    names = []
-    for attack in attacks:
-        seen[attack] += 1
-        names.append(attack if seen[attack] == 1 else f"{attack}-{seen[attack]}")
-    return names
-
-
-class Devnet:
+class Run:
     """One run: `start`, `play`, `finish`, and `stop` in any case."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._data = options.data or ROOT / ".devnet" / datetime.now().strftime("%Y%m%d-%H%M%S")
         self._began = time.monotonic()
-        self._chain: Chain | None = None
+        self._network: Network | None = None
         self._nodes: list[DevnetNode] = []
         self._policies: list[DevnetPolicy] = []
-        self._clock: Clock
         self._reports: Reports | None = None  # of honest voters, where there are others
         self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
         self._kill = options.kill
@@ -74,19 +60,17 @@ class Devnet:
         self._data.mkdir(parents=True)
         self._say(f"data and logs in {self._data}")
         spec = devnet_spec(self._policies)
-        self._chain = Chain(self._data / "anvil.log")
-        deployment = self._chain.deploy(spec, room=64 + 8 * (options.nodes + len(options.attack)))
-        path = self._data / "deployment.json"
-        deployment.save(path)
-        self._say(f"Anvil at {self._chain.url}, contracts deployed, spec 0x{spec.digest().hex()[:12]}…")
+        room = 64 + 8 * (options.nodes + len(options.attack))
+        self._network = network = Network(self._data, spec, room=room, round_limit=options.round_limit)
+        self._say(f"Anvil at {network.chain.url}, contracts deployed, spec 0x{spec.digest().hex()[:12]}…")
         for i in range(options.nodes):
-            self._nodes.append(DevnetNode(f"node{i}", self._data / f"node{i}", i))
-        for name in _names(options.attack):
+            self._join(DevnetNode(f"node{i}", self._data / f"node{i}", i))
+        for name in node_names(options.attack):
             attack = name.partition("-")[0]
-            self._nodes.append(DevnetNode(name, self._data / name, len(self._nodes), attack))
+            self._join(DevnetNode(name, self._data / name, len(self._nodes), attack))
         node_options = NodeOptions(
-            deployment=path,
-            rpc=self._chain.url,
+            deployment=network.deployment_file,
+            rpc=network.chain.url,
             policies=self._policies,
             own_groups=options.i,
             external_groups=options.j,
@@ -97,43 +81,43 @@ class Devnet:
             last_round=options.rounds if options.attack else None,
         )
         with ThreadPoolExecutor(INITS_AT_A_TIME) as pool:
-            list(pool.map(lambda node: node.init(node_options), self._nodes))
+            list(pool.map(lambda node: network.init(node, node_options), self._nodes))
         for node in self._nodes:
-            self._chain.fund(node.address)
             node.start()
         if options.attack:
             honest = {node.address: node.gateway for node in self._nodes if not node.attack}
-            self._reports = Reports(ChainReader(self._chain.url, deployment), honest)
+            self._reports = Reports(ChainReader(network.chain.url, network.deployment), honest)
         self._say(f"{len(self._nodes)} nodes started; they load their policies and register …")
-        self._clock = Clock(self._chain, deployment, options.round_limit)
         deadline = time.monotonic() + START_SECONDS
-        self._clock.start(lambda: self._all_ready(deadline))
+        with network.told():
+            network.clock.start(lambda: network.all_ready(deadline))
 
-    def _all_ready(self, deadline: float) -> bool:
-        self._refuse_dead()
-        if time.monotonic() > deadline:
-            raise SapoError(f"after {START_SECONDS:.0f} s not all nodes are ready; see their logs in {self._data}")
-        return all(node.ready() for node in self._nodes)
+    def _join(self, node: DevnetNode) -> None:
+        self._nodes.append(node)
+        self._running.nodes.append(node)
 
-    def _refuse_dead(self) -> None:
-        chain = [self._chain.process] if self._chain else []
-        for process in [*chain, *(process for node in self._nodes for process in node.processes())]:
-            if process.exit_status() is not None:
-                raise SapoError(f"{process.name} has ended; {process.log} ends with:\n{process.last_words()}")
+    @property
+    def _running(self) -> Network:
+        assert self._network is not None, "start comes first"
+        return self._network
 
     def play(self) -> None:
         """Rounds 0 … N; in round 0 nodes can only commit their policies."""
+        with self._running.told():
+            self._play(self._running)
+
+    def _play(self, network: Network) -> None:
         began = time.monotonic()
-        while (now := self._clock.round()) <= self._last_round:
+        while (now := network.clock.round()) <= self._last_round:
             self._maybe_kill(now)
-            self._refuse_dead()
+            network.refuse_dead()
             for node in self._nodes:
                 for process in node.processes():
                     process.sample_memory()
-            if now == self._last_round and all(node.done(now) for node in self._nodes):
+            if now == self._last_round and network.all_done(now):
                 self._show(now, time.monotonic() - began)
                 return
-            if self._clock.tick(lambda round_: all(node.done(round_) for node in self._nodes)):
+            if network.clock.tick(network.all_done):
                 if self._reports is not None:
                     self._reports.look()
                 self._show(now, time.monotonic() - began)
@@ -176,7 +160,7 @@ class Devnet:
             "options": {key: str(value) for key, value in vars(self._options).items()},
             "nodes": {node.name: node.address for node in self._nodes},
             "starts": {node.name: node.starts for node in self._nodes},
-            "spec": "0x" + Deployment.load(self._data / "deployment.json").spec_digest.hex(),
+            "spec": "0x" + self._running.deployment.spec_digest.hex(),
             "batches": batches,
             "batches_expected": expected,
             "first_third": first,
@@ -202,12 +186,12 @@ class Devnet:
 
     def _settle_accounts(self, summary: dict[str, Any], reports: Reports) -> list[str]:
         """Print who was paid what and why, and add it to the summary; what must not happen and did, in words."""
-        assert self._chain is not None
-        reader = ChainReader(self._chain.url, Deployment.load(self._data / "deployment.json"))
+        network = self._running
+        reader = ChainReader(network.chain.url, network.deployment)
         accounts = [Account(node.name, node.address, node.attack) for node in self._nodes]
         reports.look()
         reports.close()
-        found = books(self._chain, reader, accounts, reports.read, self._options.rounds)
+        found = books(network.chain, reader, accounts, reports.read, self._options.rounds)
         reader.close()
         limits = {attack: most for attack, most in ATTACKS.items() if most is not None}
         reasons = list(failures(found, limits, self._options.rounds))
@@ -219,21 +203,23 @@ class Devnet:
         return reasons
 
     def _keep(self) -> None:
-        if not self._options.keep or self._chain is None:
+        if not self._options.keep:
             return
-        print(f"\nAnvil: {self._chain.url}\ndeployment: {self._data / 'deployment.json'}")
+        network = self._running
+        print(f"\nAnvil: {network.chain.url}\ndeployment: {network.deployment_file}")
         for node in self._nodes:
             print(f"{node.name}: {node.address}, IPFS RPC {node.api}, gateway {node.gateway}, home {node.home}")
         bases = " ".join(f"--base-folder {folder}" for folder in sorted({policy.folder for policy in self._policies}))
         print(
-            f"audit a batch: .venv/bin/sapo-verify batch 17 --rpc {self._chain.url} --allow-private "
-            f"--deployment {self._data / 'deployment.json'} {bases}\nCtrl-C stops everything.",
+            f"audit a batch: .venv/bin/sapo-verify batch 17 --rpc {network.chain.url} --allow-private "
+            f"--deployment {network.deployment_file} {bases}\nCtrl-C stops everything.",
             flush=True,
         )
-        while True:
-            self._clock.serve()
-            self._refuse_dead()
-            time.sleep(1.0)
+        with network.told():
+            while True:
+                network.clock.serve()
+                network.refuse_dead()
+                time.sleep(1.0)
 
     def _rows(self, *, honest: bool) -> list[dict[str, Any]]:
         nodes = [node for node in self._nodes if node.attack is None or not honest]
@@ -255,15 +241,9 @@ class Devnet:
         print(f"{clear}[{time.monotonic() - self._began:6.1f} s] {words}", flush=True)
 
     def stop(self) -> None:
-        """Nodes first, so that they end their last transactions in peace; then daemons; the chain last.
-
-        Nothing can interrupt this, and it takes less than a minute.
-        """
+        """All that was started. Nothing can interrupt this, and it takes less than a minute."""
         for number in ENDS:
             signal.signal(number, signal.SIG_IGN)
-        running = [node.process for node in self._nodes if node.process]
-        daemons = [node.daemon for node in self._nodes]
-        chain: list[Process] = [self._chain.process] if self._chain else []
-        killed = [name for part in (running, daemons, chain, STARTED) for name in stop_all(part)]
+        killed = [*(self._network.stop() if self._network else []), *stop_all(STARTED)]
         if killed:
             print(f"devnet: had to be killed: {', '.join(killed)}", file=sys.stderr)

@@ -63,7 +63,7 @@ def test_a_file_that_differs_is_named(
 
 @pytest.mark.skipif(find_spec("setuptools") is None, reason="needs setuptools, to build a wheel without the network")
 def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
-    for name in ("client", "verifier"):
+    for name in ("client", "verifier", "scripts"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
@@ -74,4 +74,7 @@ def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
     for contract in CONTRACTS:
         wanted = {f"abi/{contract}.json", f"code/{contract}.hex", f"code/{contract}.metadata.json"}
         assert {f"{CHAIN}/{name}" for name in wanted} <= names
+    devnet = {f"{name}.py" for name in ("__init__", "devnet", "command", "adversaries/attacks")}
+    assert {f"sapo_devnet/{name}" for name in devnet} | {"sapo_devnet_pytest/__init__.py"} <= names
+    assert not any(name.startswith(("sapo_lab", "tests")) for name in names)
     assert {f"sapo_client/commands/{name}.py" for name in ("init", "network", "train")} <= names

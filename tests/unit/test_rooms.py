@@ -13,6 +13,7 @@ from imports import Import, Sources, circles
 from sapo_devnet.checkout import ROOT
 
 CLIENT, VERIFIER, DEVNET, LAB = OURS = ("sapo_client", "sapo_verifier", "sapo_devnet", "sapo_lab")
+FIXTURE = "sapo_devnet_pytest"  # which pytest loads, whoever's tests it runs
 ROOMS = (  # of the client, from low to high
     *("policy", "training", "state", "generation", "transactions", "batches", "bench", "duties", "node"),
     *("commands", "cli", "__main__"),
@@ -58,8 +59,8 @@ def duties_in_transactions(each: Import) -> bool:
 
 
 def package_above(each: Import) -> bool:
-    """verifier < client < devnet < lab; and nobody imports tests."""
-    order = [VERIFIER, CLIENT, DEVNET, LAB]
+    """verifier < client < devnet < its fixture < lab; and nobody imports tests."""
+    order = [VERIFIER, CLIENT, DEVNET, FIXTURE, LAB]
     if each.library not in order:
         return each.library in TESTS
     return order.index(each.library) > order.index(each.source.partition(".")[0])
@@ -105,10 +106,18 @@ def test_every_room_has_its_place(sources: Sources) -> None:
     assert rooms - {""} == {*ROOMS, "pocket"}
 
 
-@pytest.mark.parametrize("command", [f"{CLIENT}.cli", f"{VERIFIER}.cli"])
+@pytest.mark.parametrize("command", [f"{CLIENT}.cli", f"{VERIFIER}.cli", f"{DEVNET}.command"])
 def test_commands_load_the_standard_library_alone(sources: Sources, command: str) -> None:
     """Or `--help` would take seconds; whatever else a command needs, it imports when it runs."""
     heavy = [str(each) for each in sources.loaded_by(command) if each.library not in {*sys.stdlib_module_names, *OURS}]
+    assert not heavy, "\n".join(["", *heavy])
+
+
+def test_the_fixture_loads_pytest_alone(sources: Sources) -> None:
+    """Or everybody's tests would take a second more, wherever this is installed."""
+    heavy = [
+        str(each) for each in sources.loaded_by(FIXTURE) if each.library not in {*sys.stdlib_module_names, "pytest"}
+    ]
     assert not heavy, "\n".join(["", *heavy])
 
 
@@ -124,6 +133,8 @@ def test_commands_load_the_standard_library_alone(sources: Sources, command: str
         ("sapo_client/transactions/outbox.py", "from sapo_client import duties", duties_in_transactions),
         ("sapo_verifier/audit.py", "    from sapo_client.node import loop", package_above),
         ("sapo_devnet/chain.py", "import sapo_lab", package_above),
+        ("sapo_client/cli.py", "    import sapo_devnet.command", package_above),
+        ("sapo_devnet/devnet.py", "import sapo_devnet_pytest", package_above),
         ("sapo_lab/attacks.py", "import conftest", package_above),
         ("sapo_verifier/audit.py", "    import torch.nn.functional as F", model_in_verifier),
     ],

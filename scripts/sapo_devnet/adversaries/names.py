@@ -1,5 +1,8 @@
 """The attacks by name, and what each may come to; without the imports that running one takes."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 # How many accepted batches each may have at most. None: its batches are honest, what it cheats with is something else.
 ATTACKS: dict[str, int | None] = {
     "solver": 0,
@@ -27,3 +30,13 @@ ATTACKS: dict[str, int | None] = {
     "silent": None,
     "frivolous_disputer": None,
 }
+
+
+def node_names(attacks: Sequence[str]) -> list[str]:
+    """Nodes are called after their attacks, the second of a kind solver-2."""
+    seen: Counter[str] = Counter()
+    names = []
+    for attack in attacks:
+        seen[attack] += 1
+        names.append(attack if seen[attack] == 1 else f"{attack}-{seen[attack]}")
+    return names

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from web3 import HTTPProvider, Web3
 
 from sapo_devnet import anvil as devnet
-
-MNEMONIC = "test test test test test test test test test test test junk"  # Foundry's; worth nothing anywhere
+from sapo_devnet import keys
+from sapo_devnet.keys import MNEMONIC
 
 
 class Anvil(devnet.Anvil):
@@ -23,15 +22,11 @@ class Anvil(devnet.Anvil):
 
     def reorg(self, depth: int) -> None:
         """Replaces the last `depth` blocks by empty ones; their transactions are gone."""
-        # Blocks of the same second, parent and content have the same hash; another time makes them other blocks.
-        self.rpc("evm_increaseTime", 7)
-        self.rpc("anvil_reorg", depth, [])
+        self.reorganize(depth)
 
     def account(self, i: int) -> LocalAccount:
         """One of the ten accounts that hold 10,000 coins."""
-        Account.enable_unaudited_hdwallet_features()
-        made: LocalAccount = Account.from_mnemonic(MNEMONIC, account_path=f"m/44'/60'/0'/0/{i}")
-        return made
+        return keys.account(i)
 
 
 @contextmanager

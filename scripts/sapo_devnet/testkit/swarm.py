@@ -10,6 +10,7 @@ from typing import Any
 
 from sapo_client.transactions.outbox import Outbox
 from sapo_devnet.chain import Chain, Clock
+from sapo_devnet.network import Network
 from sapo_devnet.nodes import SAPO, DevnetNode, NodeOptions
 from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.processes import Process, stop_all
@@ -120,21 +121,17 @@ def swarm(
 
     spec: the pocket policy's, if none is given.
     """
-    chain = Chain(folder / "anvil.log")
-    made: Swarm | None = None
+    network = Network(folder, spec or pocket_spec(policy), room=120, round_limit=3600.0)
+    reader = ChainReader(network.chain.url, network.deployment)
+    made = Swarm(folder, policy, network.chain, network.deployment, reader, network.clock, policies)
     try:
-        deployment = chain.deploy(spec or pocket_spec(policy), room=120)
-        deployment.save(folder / "deployment.json")
-        clock = Clock(chain, deployment, limit_seconds=3600.0)
-        made = Swarm(folder, policy, chain, deployment, ChainReader(chain.url, deployment), clock, policies)
         yield made
     finally:
-        if made is not None:
-            # One that a test has stopped (SIGSTOP) does not hear SIGTERM.
-            stop_all([node.process for node in made.nodes if node.process])
-            stop_all([*(node.daemon for node in made.nodes), *made.others])
-            made.reader.close()
-        chain.stop()
+        # One that a test has stopped (SIGSTOP) does not hear SIGTERM.
+        network.nodes += made.nodes
+        network.stop()
+        stop_all(made.others)
+        reader.close()
 
 
 def sapo(*words: Any, seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":

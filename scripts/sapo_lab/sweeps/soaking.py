@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sapo_devnet.options import Options
 from sapo_devnet.processes import Process, resident_kib
-from sapo_devnet.run import Devnet
+from sapo_devnet.run import Run
 
 FLAT = ("ipfs", "checkpoints")  # of a home: what is not needed any more is deleted; the rest are logs and journals
 JOURNAL_KIB = 20.0  # a round
@@ -59,7 +59,7 @@ class Trend:
         return [f"{self.process}: {fault}" for fault in found]
 
 
-class Soak(Devnet):
+class Soak(Run):
     """A devnet that looks at its processes at the end of every round."""
 
     def __init__(self, options: Options) -> None:

@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from sapo_verifier.errors import SapoError, UsageError
+from sapo_verifier.errors import SapoError, UnableError, UsageError
 from sapo_verifier.version import __version__
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -35,7 +38,8 @@ class Parser(argparse.ArgumentParser):
 class Program:
     """A program whose commands are modules of `package`, each with `add_command(commands)` and `run(options)`.
 
-    around: entered while a command runs, to put errors of other kinds into words.
+    around: entered while a command runs, to put errors of other kinds into words. group: of entry points, each a
+    further command by the name and the module of whoever brings it.
     """
 
     name: str
@@ -43,6 +47,7 @@ class Program:
     package: str
     commands: tuple[str, ...]
     around: Callable[[], AbstractContextManager[None]] = nullcontext
+    group: str = ""
 
     def parser(self, arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         """With the command that `arguments` begin with, or with all; the others are not even imported."""
@@ -52,6 +57,12 @@ class Program:
         asked = [name for name in arguments[:1] if name in self.commands]
         for name in asked or self.commands:
             import_module(f"{self.package}.{name}").add_command(commands)
+        if not asked and self.group:
+            from importlib.metadata import entry_points  # looks at all that is installed: not for every command
+
+            for brought in entry_points(group=self.group):
+                if arguments[:1] in ([brought.name], [], ["-h"], ["--help"]):
+                    _add_brought(commands, brought, needed=arguments[:1] == [brought.name])
         return made
 
     def main(self, argv: Sequence[str] | None = None) -> int:
@@ -62,12 +73,28 @@ class Program:
         except WrongUse as error:
             print(f"{error.usage}{error.prog}: error: {error}", file=sys.stderr)
             return _status(error, as_json="--json" in arguments)
+        except SapoError as error:
+            print(f"{self.name}: {error}", file=sys.stderr)
+            return _status(error, as_json="--json" in arguments)
         try:
             with self.around():
                 return int(options.command(options))
         except SapoError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             return _status(error, as_json=getattr(options, "json", False))
+
+
+def _add_brought(commands: "argparse._SubParsersAction[Parser]", brought: "EntryPoint", *, needed: bool) -> None:
+    """needed: whether it was asked for; else one that is not installed whole is left out."""
+    try:
+        module = brought.load()
+    except ModuleNotFoundError as error:
+        if needed:
+            package = f"sapo-network[{brought.name}]"
+            words = f"this installation has no {error.name}, which `{brought.name}` needs: `pip install '{package}'`"
+            raise UnableError(words) from None
+        return
+    module.add_command(commands)
 
 
 def _status(error: SapoError, *, as_json: bool) -> int:
