@@ -95,3 +95,14 @@ def open_outbox(network: "Network", tmp_path: Path) -> "Iterator[Open]":
     yield open_
     for outbox in opened:
         outbox.close()
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> "Iterator[None]":
+    """Of torch, for a file's tests: their models are so small that two only wait for each other."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -30,14 +30,3 @@ def draft(worker):
     from sapo_devnet.testkit.formula import honest
 
     return honest(worker)
-
-
-@pytest.fixture(scope="module")
-def one_thread():
-    """Of torch, for a file's tests: their models are so small that two only wait for each other."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
