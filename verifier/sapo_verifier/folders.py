@@ -31,7 +31,7 @@ SIZES = (
 UNBOUNDED = ("max_position_embeddings", "n_positions")  # by the weights: positions need none
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
 HARMLESS = {True: 256, False: 1 << 20}  # layers, numbers: as many as any config may name, whether used or not
-# Families that no pass of ours is right for, whatever their config says; tests/integration/test_families.py shows it of each.
+# Families that no pass of ours is right for, whatever their config says; tests/integration/test_families.py shows it.
 # What depends on the config is found when a model is loaded (model/trial.py).
 REFUSED = {
     "falcon_mamba": "its states run through the padding of a batch",
