@@ -1,18 +1,25 @@
 """Whether another program acts with a key: what proves it, and what only looks like it."""
 
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from outboxes import ENDPOINT, Open, outside, register
 from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
-from sapo_client.node.alone import _Watch
+from sapo_client.node.alone import PHASE, _Watch, wait_until_alone
+from sapo_client.node.patience import Patience
+from sapo_client.state.heartbeat import beating
+from sapo_client.state.report import StatusFile, read_status
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.strangers import recent_strangers
 from sapo_devnet.testkit.faulty_rpc import FaultyRpc, faulty_rpc
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
 
 OURS, THEIRS = "/ip4/10.0.0.1/tcp/80/http", "/ip4/10.0.0.1/tcp/99/http"
@@ -190,6 +197,29 @@ def test_the_wait_ends_after_a_round(network: Network, open_outbox: Open) -> Non
 
 
 # -- while the node runs --
+
+
+def test_while_it_waits_its_status_says_so_and_the_chain_may_be_away(
+    network: Network, outbox: Outbox, open_outbox: Open, rpc: FaultyRpc, tmp_path: Path
+) -> None:
+    """The heartbeat writes the same status: beside a second one of the process, it would say "starting" again."""
+    lost, reader = open_outbox("lost.sqlite"), network.reader(rpc.url)
+    status = StatusFile(tmp_path)
+    status.update(phase="starting")
+    seen = []
+
+    class Polls(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            time.sleep(0.01)  # for a beat
+            seen.append((read_status(tmp_path) or {}).get("phase"))
+            rpc.fault = (lambda method, params: NO_STATE) if len(seen) > 20 else (lambda method, params: None)
+            return False
+
+    stop, patience = Polls(), Patience(1e-9, 0.0)
+    with beating(status, 0.001), pytest.raises(ChainUnavailable, match="patience_minutes"):
+        wait_until_alone(reader, lost, lost.address, status, poll_seconds=0.0, patience=patience, stop=stop)
+    assert len(seen) > 20
+    assert set(seen) == {PHASE}
 
 
 def test_what_the_outbox_sent_is_never_strange(network: Network, watched: Watched) -> None:

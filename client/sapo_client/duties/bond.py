@@ -31,8 +31,9 @@ class Bond:
         current = reader.current_round()
         debts = debts_of(reader, self.actor.audits, self.actor.node, current)
         for debt in debts:
-            log.info("round %d: %s coins are owed for what this node missed", debt.round, coins(debt.fee))
             key = f"settle/{debt.round}/{current}"
+            if key not in self._settling:
+                log.info("round %d: %s coins are owed for what this node missed", debt.round, coins(debt.fee))
             put_anew(outbox, key, debt.call, although_mined=True)
             self._settling[key] = debt.round
         info = reader.node_of(self.actor.node)

@@ -2,11 +2,10 @@
 
 import logging
 import threading
-import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from sapo_client.duties.elsewhere import SecondProgram
+from sapo_client.node.patience import Patience
 from sapo_client.state.report import StatusFile
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.strangers import Stranger, listed, nonces_used, recent_strangers, strangers
@@ -16,17 +15,23 @@ from sapo_verifier.chain.reader import ChainReader
 log = logging.getLogger(__name__)
 
 LOOK_BACK = 3  # rounds: a node that acts sends something in each
-PATIENCE = 1800.0  # seconds without a chain
 PHASE = "waiting to see whether its key is used elsewhere"
 
 
 def wait_until_alone(
-    home: Path, reader: ChainReader, outbox: Outbox, node: str, *, poll_seconds: float, stop: threading.Event
+    reader: ChainReader,
+    outbox: Outbox,
+    node: str,
+    status: StatusFile,
+    *,
+    poll_seconds: float,
+    patience: Patience,
+    stop: threading.Event,
 ) -> None:
     """Returns at once where the outbox knows everything that its account sent in the last rounds; else after one round
     in which the account sent nothing, or once `stop` is set.
 
-    Raises SecondProgram where it sent something, and ChainUnavailable.
+    status: the running node's. Raises SecondProgram where it sent something, and ChainUnavailable.
     """
     blocks = reader.deployment.spec.chain.round_blocks
     found = recent_strangers(reader, outbox, LOOK_BACK * blocks)
@@ -42,8 +47,8 @@ def wait_until_alone(
     )
     pending = nonces_used(reader, outbox.address, "pending") or 0
     watch = _Watch(reader, outbox, quiet, quiet + blocks, expected=pending)
-    status, seen = StatusFile(home), time.monotonic()
     while not stop.is_set():
+        wait = poll_seconds
         try:
             # Rounds may go on without this node: a devnet's clock waits for those that are not done.
             round_ = reader.current_round()
@@ -51,15 +56,15 @@ def wait_until_alone(
             if watch.is_over():
                 log.warning("nothing else used the key %s meanwhile: the node goes on", outbox.address)
                 return
-            seen = time.monotonic()
+            patience.answered()
+            patience.well()
         except SecondProgram as error:
             status.update(phase="stopped", trouble=str(error))
             raise
         except ChainUnavailable as error:
-            if time.monotonic() - seen > PATIENCE:
-                raise
             status.update(trouble=str(error))
-        stop.wait(poll_seconds)
+            wait = patience.after(error)
+        stop.wait(wait)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from sapo_client.duties.registration import ensure_registered
 from sapo_client.generation.factory import make_engine
 from sapo_client.node.alone import wait_until_alone
 from sapo_client.node.compose import HONEST, Makers, Resources, compose
+from sapo_client.node.patience import Patience
 from sapo_client.node.preflight import Ready
 from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
@@ -75,7 +76,16 @@ def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitSt
     if ballots is not None:
         stack.callback(ballots.close)
     if not ready.i_know:
-        wait_until_alone(home, reader, outbox, node, poll_seconds=settings.chain.poll_seconds, stop=stop)
+        chain = settings.chain
+        wait_until_alone(
+            reader,
+            outbox,
+            node,
+            status,
+            poll_seconds=chain.poll_seconds,
+            patience=Patience(chain.patience_minutes, chain.poll_seconds),
+            stop=stop,
+        )
     if not stop.is_set():
         ensure_registered(reader, outbox, node, ready.operator, ready.endpoint, register=ready.register, stop=stop)
     return Resources(

@@ -133,6 +133,7 @@ class Delivery:
         level = logging.INFO if status == "mined" else logging.WARNING
         told = fields(key=entry.key, status=status, reason=reason)
         log.log(level, "%s: %s %s", entry.key, status, reason, extra=told)
+        self._refusals.forget(entry.id)
         self._store.update(entry, status=status, reason=reason, **columns)
 
     # -- in flight --

@@ -21,11 +21,8 @@ class Refusals:
         count, first = self._seen.get(entry, (0, block))
         count += 1
         self._seen[entry] = count, first
-        final = count >= MOST or (count >= ENOUGH and block != first)
-        if final:
-            del self._seen[entry]
-        return final
+        return count >= MOST or (count >= ENOUGH and block != first)
 
     def forget(self, entry: int) -> None:
-        """It was taken, or is not asked about any more."""
+        """It was taken, or it is settled."""
         self._seen.pop(entry, None)

@@ -152,9 +152,6 @@ class Net:
         logs = {node.name: (node.home / "node.log").read_bytes()[self._said[node.name] :] for node in self.nodes}
         return {name: log.decode(errors="replace").splitlines() for name, log in logs.items()}
 
-    def says(self, pattern: str) -> list[str]:
-        return [line for lines in self.said().values() for line in lines if re.search(pattern, line)]
-
     # -- time --
 
     def step(self) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sapo_lab.chaos.faults import Fault
@@ -66,13 +67,7 @@ def play(net: Net, fault: Fault, quiet: int) -> Outcome:
     seconds, ended = time.monotonic() - began, net.round
     rounds = _recover(net, ended)
     lost = before - net.worth() - quiet * (net.round - first)
-    said = {what: net.says(pattern) for what, pattern in FALSE.items()}
-    false = [
-        f"{what} is claimed: {line[-160:]}"
-        for what, lines in said.items()
-        for line in lines[:1]
-        if not re.search(fault.may_say, line)
-    ]
+    false = false_claims([line for lines in net.said().values() for line in lines], fault.may_say)
     warned = {
         name: sum(bool(re.search(r"WARNING|ERROR", line)) for line in lines) for name, lines in net.said().items()
     }
@@ -86,6 +81,15 @@ def play(net: Net, fault: Fault, quiet: int) -> Outcome:
     ]
     fined = net.fined(here)
     return Outcome(fault.words, seconds, rounds, lost, fined, max(warned.values()), tuple(faults))
+
+
+def false_claims(lines: Sequence[str], may_say: str) -> list[str]:
+    """Lines that claim what is not so, one of each kind. may_say: a pattern of what is so this time."""
+    found = []
+    for what, pattern in FALSE.items():
+        bad = [line for line in lines if re.search(pattern, line) and not re.search(may_say, line)]
+        found += [f"{what} is claimed: {line[-160:]}" for line in bad[:1]]
+    return found
 
 
 def _recover(net: Net, ended: int) -> int | None:
