@@ -18,6 +18,7 @@ INSTALLING = {
     "experiment",
     "fuzz",
     "load",
+    "repeat",
     "setup",
     "smollm2",
     "soak",
