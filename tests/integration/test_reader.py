@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from sapo_devnet.testkit.anvil import Anvil, anvil
+from sapo_devnet.testkit.faulty_rpc import faulty_rpc
 from sapo_devnet.testkit.networks import BOND, Network, deploy_on, small_spec
 from sapo_verifier import protocol
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainError, ChainMismatch, ChainReset, ChainUnavailable, RpcUrlError
 from sapo_verifier.chain.reader import ChainReader, NodeState
+from sapo_verifier.chain.signing import GWEI, base_fee
 
 DIGEST = bytes.fromhex("ab" * 32)
 
@@ -200,3 +202,26 @@ def test_credentials_in_the_url_are_never_shown(
 def test_what_is_no_rpc_url_is_refused(network: Network) -> None:
     with pytest.raises(RpcUrlError, match="is no RPC URL: it must be http"):
         network.reader("localhost:8545")
+
+
+def test_the_base_fee_is_the_latest_block_s_without_its_transactions(network: Network) -> None:
+    def no_blocks(method: str, params: object) -> dict[str, object] | None:
+        return {"code": -32000, "message": "no whole blocks"} if method.startswith("eth_getBlockBy") else None
+
+    reader = network.reader()
+    for gwei in (7, 3):
+        network.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(gwei * GWEI))
+        network.chain.mine(1)
+        assert base_fee(reader.w3) == gwei * GWEI == reader.w3.eth.get_block("latest")["baseFeePerGas"]
+    with faulty_rpc(network.chain.url, lambda *_: None) as proxy:
+        reader = network.reader(proxy.url)
+        reader.block_number()
+        proxy.fault = no_blocks
+        assert base_fee(reader.w3) == 3 * GWEI
+
+
+def test_a_chain_before_the_base_fee_is_refused(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = network.reader()
+    monkeypatch.setattr(reader.w3.eth, "fee_history", lambda *_: {"baseFeePerGas": [0, 0]})
+    with pytest.raises(ChainError, match="EIP-1559"):
+        base_fee(reader.w3)

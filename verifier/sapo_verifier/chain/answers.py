@@ -154,7 +154,7 @@ SHAPES: dict[str, Shape] = {
     "eth_call": DATA,
     "eth_chainId": SMALL,
     "eth_estimateGas": SMALL,
-    "eth_feeHistory": _fields({"reward": _list(_list(QUANTITY, 100, 1), 1024)}),  # web3's own way to a tip
+    "eth_feeHistory": _fields({"baseFeePerGas": _list(QUANTITY, 1025), "reward": _list(_list(QUANTITY, 100, 1), 1024)}),
     "eth_gasPrice": QUANTITY,
     "eth_getBalance": QUANTITY,
     "eth_getBlockByHash": _or_none(BLOCK),

@@ -41,8 +41,8 @@ LOOK_TIMEOUT = 5.0  # seconds for one answer to a look
 REST_SECONDS = (1.0, 60.0)  # of one that failed: at first, and at most
 STEADY_SECONDS = 60.0  # with the first one, until a trouble counts as over
 _KEYS = (401, 403, 429)  # HTTP statuses that say nothing about how many logs were asked for
-# What may be asked twice. web3 asks for eth_feeHistory where an RPC knows no tips.
-REPEATABLE = frozenset({*rpc.READS, "eth_feeHistory", "eth_gasPrice", "eth_sendRawTransaction"})
+# What may be asked twice.
+REPEATABLE = frozenset({*rpc.READS, "eth_gasPrice", "eth_sendRawTransaction"})
 
 T = TypeVar("T")
 _FAILURES = (net.NetError, BadResponseFormat, ChainMismatch, ChainUnavailable)

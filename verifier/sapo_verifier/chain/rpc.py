@@ -40,6 +40,7 @@ READS = (
     "eth_call",
     "eth_chainId",
     "eth_estimateGas",
+    "eth_feeHistory",
     "eth_getBalance",
     "eth_getBlockByHash",
     "eth_getBlockByNumber",

@@ -40,11 +40,14 @@ class Fees:
 
 
 def base_fee(w3: Web3) -> int:
-    """Wei per gas that the latest block asked for. Raises ChainError where the chain knows no base fee."""
-    fee = w3.eth.get_block("latest").get("baseFeePerGas")
-    if fee is None:
+    """Wei per gas that the latest block asked for. Raises ChainError where the chain knows no base fee.
+
+    From the history of fees: a whole block has a hash for every transaction, whoever sent it.
+    """
+    fees = w3.eth.fee_history(1, "latest", [50])["baseFeePerGas"]
+    if not fees or not any(fees):  # nodes of chains before EIP-1559 say zero
         raise ChainError("this chain has no base fee (EIP-1559), which sending needs; use another chain")
-    return int(fee)
+    return int(fees[0])
 
 
 def request_of(reader: ChainReader, call: Call, sender: str | None, value: int = 0) -> Any:
