@@ -41,6 +41,7 @@ def serve(folder: Path, options: argparse.Namespace, tell: Callable[[dict[str, A
         shutil.rmtree(run, ignore_errors=True)  # of the last one
         net = Devnet(
             nodes=options.nodes,
+            formula=options.formula,
             rounds=options.rounds,
             pace=options.round_seconds,
             policy=options.policy,
@@ -79,7 +80,7 @@ def _described(folder: Path, net: Devnet) -> dict[str, Any]:
         "chain_id": net.deployment.chain_id,
         "rpc": net.rpc,
         "deployment": str(net.deployment_file),
-        "bases": {base.id: str(net.policy) for base in net.deployment.spec.bases},
+        "bases": {base.id: str(net.policy) for base in net.deployment.spec.bases if net.policy is not None},
         "gateways": net.gateways,
         "keystore": str(guest / "keystore.json"),
         "password_file": str(guest / "password"),

@@ -73,8 +73,9 @@ def detach(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """
     os.close(claim(folder))
     (folder / STATE).unlink(missing_ok=True)
-    words = ["--folder", str(folder), "--nodes", str(options.nodes), "--round-seconds", str(options.round_seconds)]
-    words += ["--port", str(options.port)]
+    words = ["--folder", str(folder), "--formula", str(options.formula), "--port", str(options.port)]
+    words += ["--round-seconds", str(options.round_seconds)]
+    words += [] if options.nodes is None else ["--nodes", str(options.nodes)]
     words += [] if options.rounds is None else ["--rounds", str(options.rounds)]
     words += [] if options.policy is None else ["--policy", str(options.policy.resolve())]
     log = folder / LOG
