@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sapo_devnet.chain import Chain, Clock
-from sapo_devnet.errors import DevnetError
+from sapo_devnet.errors import DevnetError, DevnetUnable
 from sapo_devnet.keys import MNEMONIC
 from sapo_devnet.nodes import Member, NodeOptions
 from sapo_devnet.processes import STARTED, Part, started_below, stop_all
@@ -45,10 +45,10 @@ class Network:
         """Its home, and coins for its key."""
         try:
             node.init(options)
-        except DevnetError:
+            self.chain.fund(node.address)
+        except (DevnetError, ChainUnavailable):
             self.refuse_dead(END_SECONDS)  # whose end `sapo init` may have seen first
             raise
-        self.chain.fund(node.address)
 
     def refuse_dead(self, seconds: float = 0.0) -> None:
         """Raises DevnetError if something has ended that nobody ended, with the end of its log.
@@ -118,7 +118,9 @@ def in_words(error: SapoError | OSError, folder: Path) -> DevnetError:
     """The error as this package's own, with the logs' place."""
     if isinstance(error, DevnetError) and str(folder) in str(error):
         return error
-    made = type(error) if isinstance(error, DevnetError) else DevnetError
+    made = (
+        type(error) if isinstance(error, DevnetError) else DevnetUnable if isinstance(error, OSError) else DevnetError
+    )
     told = made(f"{error}; the logs are in {folder}")
     told.exit_status = getattr(error, "exit_status", told.exit_status)
     return told

@@ -230,4 +230,4 @@ def daemon_addresses(daemon: Process, since: int = 0) -> tuple[str, str]:
         if found := pattern.search(daemon.log.read_bytes()[since:].decode(errors="replace")):
             return f"/ip4/127.0.0.1/tcp/{found[1]}/http", f"/ip4/127.0.0.1/tcp/{found[2]}/http"
         time.sleep(0.05)
-    raise DevnetError(f"{daemon.name} did not start; its log says:\n{daemon.last_words()}")
+    raise DevnetError(f"{daemon.name} did not start; its log {daemon.end_of_log()}")

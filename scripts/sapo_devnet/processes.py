@@ -6,6 +6,7 @@
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +18,7 @@ from typing import Protocol
 PR_SET_PDEATHSIG = 1  # prctl(2)
 LIBC = ctypes.CDLL(None)  # found before any fork, in which nothing should be loaded
 STOP_SECONDS = 15.0
+FULL_BYTES = 64 << 10  # where less than that is left, a log may well lack its last words
 STARTED: "list[Process]" = []  # everything, whoever holds it: what an error left half-built is stopped, too
 
 
@@ -155,7 +157,13 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def end_of_log(self) -> str:
-        return f"{self.log} ends with:\n{self.last_words()}"
+        return f"{self.log} ends with:\n{self.last_words()}{full_disk(self.log)}"
+
+
+def full_disk(log: Path) -> str:
+    """What is to be added to the last words of a log that may lack them, since its disk is full; "" where it is not."""
+    free = shutil.disk_usage(log.parent).free
+    return "\nthe disk that it is on is full: make room, and start again" if free < FULL_BYTES else ""
 
 
 def started_below(folder: Path) -> list[Process]:

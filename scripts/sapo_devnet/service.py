@@ -1,6 +1,7 @@
 """A devnet that goes on until it is told to end: `sapo devnet up`, and `scripts/devnet --serve`."""
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sapo_devnet.devnet import Devnet
+from sapo_devnet.network import in_words
 from sapo_devnet.state import RUN, STATE, claim, write
 from sapo_verifier import keystore
 from sapo_verifier.errors import SapoError
@@ -59,8 +61,11 @@ def serve(folder: Path, options: argparse.Namespace, tell: Callable[[dict[str, A
         (folder / STATE).unlink(missing_ok=True)
         return 0
     except SapoError as error:
-        write(folder, {"folder": str(folder), "pid": os.getpid(), "error": str(error)})
+        with contextlib.suppress(OSError):  # a full disk: the error tells of it
+            write(folder, {"folder": str(folder), "pid": os.getpid(), "error": str(error)})
         raise
+    except OSError as error:
+        raise in_words(error, folder) from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,6 +1,7 @@
 """`Devnet` with real parts: rounds by hand, what befalls its nodes, and how it ends."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -157,6 +159,11 @@ def test_what_ended_by_itself_is_told_with_its_log(model: Path, tmp_path: Path) 
         killed(tmp_path / "asked", lambda net: net.until_round(10**6))
     with pytest.raises(DevnetError, match=words):
         killed(tmp_path / "at the end", lambda net: wait_until("it is seen", lambda: net._held._failure, seconds=20))
+    with pytest.raises(DevnetError, match=words):
+        killed(tmp_path / "waiting", lambda net: net.until(net.reader.batch_count, what="a batch"))
+    with pytest.raises(OSError, match="refused|reset") as error:
+        killed(tmp_path / "theirs", lambda net: urlopen(net.rpc))  # noqa: S310 - loopback
+    assert re.search(f"Before that: {words}", error.value.__notes__[-1]), "a connection ends before the process"
     assert not users_of(tmp_path)
 
 
