@@ -161,7 +161,7 @@ def test_what_ended_by_itself_is_told_with_its_log(model: Path, tmp_path: Path) 
         killed(tmp_path / "at the end", lambda net: wait_until("it is seen", lambda: net._held._failure, seconds=20))
     with pytest.raises(DevnetError, match=words):
         killed(tmp_path / "waiting", lambda net: net.until(net.reader.batch_count, what="a batch"))
-    with pytest.raises(OSError, match="refused|reset") as error:
+    with pytest.raises(OSError, match=r"refused|reset") as error:
         killed(tmp_path / "theirs", lambda net: urlopen(net.rpc))  # noqa: S310 - loopback
     assert re.search(f"Before that: {words}", error.value.__notes__[-1]), "a connection ends before the process"
     assert not users_of(tmp_path)
