@@ -56,6 +56,7 @@ def _serve(options: Options) -> int:
         (policy,) = find_policies(ROOT, options.policy, options.pocket_steps, options.lora_rank)
         asked = argparse.Namespace(
             nodes=options.nodes,
+            formula=0,
             rounds=None,
             round_seconds=options.round_seconds,
             policy=policy.folder,

@@ -61,7 +61,7 @@ class Anvil:
                 return f"http://{found[1]}"
             time.sleep(0.02)
         self.stop()
-        raise DevnetUnable(f"Anvil did not start; its log {self.process.log} ends with:\n{self.process.last_words()}")
+        raise DevnetUnable(f"Anvil did not start; its log {self.process.end_of_log()}")
 
     def rpc(self, method: str, *params: Any) -> Any:
         """Raises SapoError where the chain refuses, or is not there any more."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from sapo_verifier.commands.program import Commands, add_parser
 
-NODES = 2
 ROUND_SECONDS = 30.0
 
 
@@ -39,7 +38,10 @@ def folder_option(parser: argparse.ArgumentParser) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What `service.serve` reads."""
     parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--nodes", type=int, default=NODES, metavar="N", help="(%(default)s)")
+    parser.add_argument("--nodes", type=int, metavar="N", help="with a model (2; with --formula 0)")
+    parser.add_argument(
+        "--formula", type=int, default=0, metavar="N", help="nodes without one, and faster (%(default)s)"
+    )
     parser.add_argument("--rounds", type=int, metavar="N", help="the last round in which they publish (no end)")
     parser.add_argument(
         "--round-seconds", type=float, default=ROUND_SECONDS, metavar="S", help="how long each is (%(default)s)"

@@ -4,6 +4,7 @@ It ends if its standard input does before somebody has written "ready" into it, 
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -36,12 +37,10 @@ def main() -> int:
     _end_with_who_waits()
     try:
         return serve(folder_of(options.folder), options, partial(show, as_json=False))
-    except SapoError as error:
-        print(f"devnet: {error}", file=sys.stderr)
-        return error.exit_status
-    except OSError as error:
-        print(f"devnet: {error}", file=sys.stderr)
-        return UNABLE
+    except (SapoError, OSError) as error:
+        with contextlib.suppress(OSError):  # a full disk, which takes no log either: who waits looks for that
+            print(f"devnet: {error}", file=sys.stderr)
+        return error.exit_status if isinstance(error, SapoError) else UNABLE
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -12,17 +11,20 @@ from typing import Any, Self, TypeVar
 from eth_account.signers.local import LocalAccount
 
 from sapo_client.training.rules import DEFAULT_EXTERNAL
-from sapo_devnet.adversaries.names import ATTACKS, node_names
+from sapo_devnet.adversaries.names import ATTACKS
+from sapo_devnet.crew import Crew
 from sapo_devnet.errors import DevnetError, DevnetUnable
+from sapo_devnet.formula.policy import formula_spec
 from sapo_devnet.keeper import Keeper, Pace, checked_pace
 from sapo_devnet.keys import FUNDED, account
-from sapo_devnet.network import Network, in_words
-from sapo_devnet.nodes import DevnetNode, Member, NodeOptions
+from sapo_devnet.network import END_SECONDS, Network, in_words
+from sapo_devnet.nodes import Member, NodeOptions
 from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
 from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.summary import summary_of
 from sapo_verifier.bases import base_in
 from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError, UsageError
 from sapo_verifier.ipfs import parse_endpoint
@@ -30,12 +32,12 @@ from sapo_verifier.networks import pocket_spec
 from sapo_verifier.schedule import FINAL_AFTER
 from sapo_verifier.spec import Spec
 
-START_SECONDS = 600.0  # for all nodes to have loaded and registered, on a slow machine
+NODES, GROUPS = 2, 2  # if nothing else is said
 SECONDS = 120.0  # for whatever is waited for, if nothing else is said
 ROUND_LIMIT = 300.0  # a round of pace "done" ends then, whoever is late
 RESEND_SECONDS = 3.0  # that a round goes on after a reorganization: nodes see it, and send again
-INITS_AT_A_TIME = 2
 POLL_SECONDS = 0.05
+QUICK_SECONDS = 0.02  # where formula nodes alone wait for blocks
 
 Found = TypeVar("Found")
 
@@ -49,40 +51,46 @@ class Devnet:
     def __init__(
         self,
         *,
-        nodes: int = 2,
+        nodes: int | None = None,
+        formula: int = 0,
         rounds: int | None = None,
         pace: Pace = "done",
         policy: Path | str | None = None,
         folder: Path | str | None = None,
-        own_groups: int = 2,
-        external_groups: int = 2,
+        own_groups: int | None = None,
+        external_groups: int = GROUPS,
         attacks: Sequence[str] = (),
         spec: Spec | None = None,
         seed: int = 0,
         port: int = 0,
     ) -> None:
-        """rounds: the last round in which nodes publish; None: no end.
+        """nodes: with a model; None: two, or none beside formula nodes. formula: so many without one, and faster; their
+        batches are valid in all but the policy. rounds: the last round in which nodes publish; None: no end.
 
         pace: "done" ends a round when every node is done with it (with `rounds` until the last one is final), "hand"
         when `next_round` is called, a number after so many seconds. policy: a model's folder; None: a quick pocket
-        policy, built once. folder: for logs and homes, made if need be; None: a temporary one, which stays where
-        something failed. attacks: one more node for each. spec: the rules; None: the devnet's own for the policy.
-        port: of the chain; 0: any free one.
+        policy, built once, or none if all are formula nodes. folder: for logs and homes, made if need be; None: a
+        temporary one, which stays where something failed. own_groups: of each batch; None: 2, among formula nodes
+        alone 1. attacks: one more node for each. spec: the rules; None: the devnet's own for the policy. port: of the
+        chain; 0: any free one.
         Raises UsageError for options that cannot be.
         """
         if unknown := sorted(set(attacks) - ATTACKS.keys()):
             raise UsageError(f"no such attack: {', '.join(unknown)}; there are {', '.join(sorted(ATTACKS))}")
-        if nodes < 0 or (rounds is not None and rounds < 1):
-            raise UsageError(f"nodes={nodes}, rounds={rounds}: a devnet has no negative nodes, and a round at least")
-        self._count, self._rounds, self._pace = nodes, rounds, checked_pace(pace)
+        nodes = (0 if formula else NODES) if nodes is None else nodes
+        if min(nodes, formula) < 0 or (rounds is not None and rounds < 1):
+            given = f"nodes={nodes}, formula={formula}, rounds={rounds}"
+            raise UsageError(f"{given}: a devnet has no negative nodes, and a round at least")
+        self._nodes, self._formula, self._rounds, self._pace = nodes, formula, rounds, checked_pace(pace)
+        self._all_formula = formula > 0 and nodes == 0 and not attacks and policy is None  # and no model
         self._policy = None if policy is None else Path(policy).resolve()
         self._kept = folder is not None
         self._folder = None if folder is None else Path(folder).resolve()
-        self._groups = own_groups, external_groups
+        self._groups = (1 if self._all_formula else GROUPS) if own_groups is None else own_groups, external_groups
         self._attacks, self._spec, self._seed, self._port = list(attacks), spec, seed, port
         self._network: Network | None = None
         self._keeper: Keeper | None = None
-        self._options: NodeOptions | None = None
+        self._crew: Crew | None = None
         self._reader: ChainReader | None = None
         self._failed = False
 
@@ -99,7 +107,8 @@ class Devnet:
         try:
             if self._keeper is not None and self._network is not None:
                 self._keeper.refuse_failed()
-                self._network.refuse_dead()  # what the keeper has not seen yet
+                # What the keeper has not seen yet; and a connection ends before what served it.
+                self._network.refuse_dead(END_SECONDS if isinstance(error, ChainUnavailable | OSError) else 0.0)
         except DevnetError as found:
             failure = found
         self._failed = self._failed or failure is not None or error is not None
@@ -116,12 +125,15 @@ class Devnet:
         if self._network is not None:
             raise UsageError("this devnet was started already; make another one")
         try:
-            policy = pocket_policy(steps=QUICK_STEPS) if self._policy is None else self._policy
-            spec = self._spec or pocket_spec(policy)
+            policy = self._policy
+            if policy is None and not self._all_formula:
+                policy = pocket_policy(steps=QUICK_STEPS)
+            spec = self._spec or (formula_spec() if policy is None else pocket_spec(policy))
+            policies = [] if policy is None else [DevnetPolicy(base_in(spec, policy, None).id, policy, 0)]
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="sapo-devnet-"))
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._start(self._folder, spec, DevnetPolicy(base_in(spec, policy, None).id, policy, 0))
+            self._start(self._folder, spec, policies)
         except BaseException as error:
             self._failed = True
             self.stop()
@@ -132,16 +144,16 @@ class Devnet:
                 raise in_words(error, self._folder or Path(tempfile.gettempdir())) from error
             raise
 
-    def _start(self, folder: Path, spec: Spec, policy: DevnetPolicy) -> None:
-        total = self._count + len(self._attacks)
+    def _start(self, folder: Path, spec: Spec, policies: list[DevnetPolicy]) -> None:
+        total = self._nodes + self._formula + len(self._attacks)
         self._network = network = Network(
             folder, spec, room=64 + 8 * (total + 8), round_limit=ROUND_LIMIT, port=self._port
         )
         self._reader = ChainReader(network.chain.url, network.deployment)
-        self._options = options = NodeOptions(
+        options = NodeOptions(
             deployment=network.deployment_file,
             rpc=network.chain.url,
-            policies=[policy],
+            policies=policies,
             own_groups=self._groups[0],
             external_groups=self._groups[1],
             external=DEFAULT_EXTERNAL,
@@ -150,24 +162,11 @@ class Devnet:
             engine="torch",
             last_round=self._rounds,
         )
-        self._make_nodes(folder, network.nodes)
-        with ThreadPoolExecutor(INITS_AT_A_TIME) as pool:
-            list(pool.map(lambda node: network.init(node, options), network.nodes))
-        for node in network.nodes:
-            node.start()
-        deadline = time.monotonic() + START_SECONDS
-        with network.told():
-            network.clock.start(lambda: network.all_ready(deadline))
+        self._crew = Crew(network, options)
+        self._crew.start(self._nodes, self._attacks, self._formula)
         last = None if self._rounds is None else self._rounds + FINAL_AFTER
-        self._keeper = Keeper(network, self._pace, last)
+        self._keeper = Keeper(network, self._pace, last, POLL_SECONDS if self._nodes else QUICK_SECONDS)
         self._keeper.start()
-
-    def _make_nodes(self, folder: Path, nodes: list[Member]) -> None:
-        """Into `nodes`, one by one, so that what was started is stopped if a later one cannot be."""
-        for i in range(self._count):
-            nodes.append(DevnetNode(f"node{i}", folder / f"node{i}", i))
-        for name in node_names(self._attacks):
-            nodes.append(DevnetNode(name, folder / name, len(nodes), name.partition("-")[0]))
 
     def stop(self) -> None:
         """Everything that was started; again does no harm. A temporary folder goes, unless something failed."""
@@ -178,6 +177,8 @@ class Devnet:
             self._reader.close()
         if self._network is not None:
             self._network.stop()
+        if self._crew is not None:
+            self._crew.close()
         if not (self._kept or self._failed) and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -202,10 +203,10 @@ class Devnet:
         return self._net.deployment_file
 
     @property
-    def policy(self) -> Path:
-        """The folder of the model that the nodes train."""
-        assert self._options is not None or self._net
-        return self._options.policies[0].folder  # type: ignore[union-attr]
+    def policy(self) -> Path | None:
+        """The folder of the model that the nodes train; None where all are formula nodes."""
+        assert self._crew is not None or self._net
+        return self._crew.model  # type: ignore[union-attr]
 
     @property
     def reader(self) -> ChainReader:
@@ -219,9 +220,9 @@ class Devnet:
         return [account(i) for i in range(1, FUNDED)]
 
     @property
-    def nodes(self) -> list[DevnetNode]:
-        """In order of joining: name, address, home, gateway (a multiaddr)."""
-        return [node for node in self._net.nodes if isinstance(node, DevnetNode)]
+    def nodes(self) -> list[Member]:
+        """In order of joining, formula nodes last at first: name, address, home, gateway (a multiaddr)."""
+        return list(self._net.nodes)
 
     @property
     def gateways(self) -> list[str]:
@@ -296,30 +297,26 @@ class Devnet:
             self._net.chain.reorganize(depth)
             self._net.clock.hold(RESEND_SECONDS)
 
-    def inject(self, attack: str, seconds: float = SECONDS) -> DevnetNode:
-        """One more node, which attacks; once it is registered. Its names are those of `attacks`."""
+    def inject(self, attack: str, seconds: float = SECONDS) -> Member:
+        """One more node, which attacks; once it is registered. Its names are those of `attacks`. It needs a model."""
         if attack not in ATTACKS:
             raise UsageError(f"no such attack: {attack}; there are {', '.join(sorted(ATTACKS))}")
         return self._join(attack, seconds)
 
-    def add_node(self, seconds: float = SECONDS) -> DevnetNode:
-        """One more honest node, once it is registered."""
+    def add_node(self, seconds: float = SECONDS) -> Member:
+        """One more honest node, once it is registered: a formula node where nobody has a model."""
         return self._join(None, seconds)
 
     def pause_node(self, which: int | str) -> None:
         """Its process stands still (SIGSTOP); its IPFS daemon serves on, and nobody waits for it."""
-        node = self._node(which)
-        if node.process is None:
-            raise UsageError(f"{node.name} does not run; call start_node first")
-        node.process.pause()
+        self._node(which).pause()
 
     def resume_node(self, which: int | str) -> None:
-        node = self._node(which)
-        if node.process is not None:
-            node.process.resume()
+        self._node(which).resume()
 
     def kill_node(self, which: int | str, *, with_daemon: bool = False) -> None:
-        """kill -9, of its IPFS daemon too if asked. It stays away until `start_node`."""
+        """kill -9, of its IPFS daemon too if asked; a formula node, a thread, ends in order. It stays away until
+        `start_node`."""
         node = self._node(which)
         with self._held.held():
             node.kill(with_daemon=with_daemon)
@@ -347,24 +344,18 @@ class Devnet:
             raise UsageError("this devnet does not run; use it inside its `with` block")
         return self._keeper
 
-    def _join(self, attack: str | None, seconds: float) -> DevnetNode:
-        assert self._options is not None or self._net
-        taken = [node.attack for node in self._net.nodes]
-        count = taken.count(attack)
-        name = f"node{count}" if attack is None else attack if count == 0 else f"{attack}-{count + 1}"
-        try:
-            node = DevnetNode(name, self.folder / name, len(taken), attack)
-            node.init(self._options)  # type: ignore[arg-type]
-        except (SapoError, OSError) as error:
-            raise in_words(error, self.folder) from error
+    def _join(self, attack: str | None, seconds: float) -> Member:
+        with self._held.told():
+            assert self._crew is not None, "the keeper is made after it"
+            node = self._crew.another(attack)
         with self._held.held():
             self._net.chain.fund(node.address)
             node.start()
             self._net.nodes.append(node)
-        self._wait(node.ready, seconds, lambda: f"{name} is ready")
+        self._wait(node.ready, seconds, lambda: f"{node.name} is ready")
         return node
 
-    def _node(self, which: int | str) -> DevnetNode:
+    def _node(self, which: int | str) -> Member:
         found = [node for i, node in enumerate(self.nodes) if which in (i, node.name)]
         if not found:
             raise UsageError(f"there is no node {which!r}; there are {', '.join(node.name for node in self.nodes)}")
@@ -376,9 +367,13 @@ class Devnet:
 
     def _wait(self, true: Callable[[], Found], seconds: float, what: Callable[[], str]) -> Found:
         deadline = time.monotonic() + seconds
-        while not (found := true()):
+        while not (found := self._asked(true)):
             self._held.refuse_failed()
             if time.monotonic() > deadline:
                 raise DevnetError(f"after {seconds:.0f} s still not there: {what()}; the logs are in {self.folder}")
             time.sleep(POLL_SECONDS)
         return found
+
+    def _asked(self, true: Callable[[], Found]) -> Found:
+        with self._net.told():
+            return true()

@@ -17,21 +17,23 @@ from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.registration import ensure_registered
 from sapo_client.node.compose import Makers, Resources, compose
 from sapo_client.state import home as layout
-from sapo_client.state.report import StatusFile, read_rounds, read_status
+from sapo_client.state.report import STATUS_FILE, StatusFile, read_rounds, read_status
 from sapo_client.transactions.outbox import Outbox
+from sapo_devnet.errors import DevnetError
 from sapo_devnet.formula.batches import FormulaBatches, FormulaLearner
 from sapo_devnet.formula.judging import FormulaModel
 from sapo_devnet.formula.shared import Shared
-from sapo_devnet.processes import Process
+from sapo_devnet.nodes import NodeOptions
+from sapo_devnet.processes import Process, stop_all
+from sapo_devnet.threads import Thread
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.chain.reader import open_chain
-from sapo_verifier.errors import SapoError
+from sapo_verifier.errors import UsageError
 from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.spec import BaseRule
 
 POLL_SECONDS = 0.05
 AUDIT_SECONDS = 60.0
-STOP_SECONDS = 60.0
 HISTORY_ROUNDS = 1000
 
 
@@ -44,94 +46,96 @@ class _Reading:
 
 
 class FormulaNode:
-    """One node. Fund its address, then `start`; after `stop` it can be started again."""
+    """One node, a thread of this program, beside others with whom it shares a daemon (a nodes.Member)."""
 
-    attack = None
-
-    def __init__(self, name: str, home: Path, shared: Shared, rpc: str, *, slots: int = 1) -> None:
-        """home: its own folder. slots: groups of a batch."""
+    def __init__(self, name: str, home: Path, shared: Shared) -> None:
+        """home: its own folder."""
         self.name = name
+        self.attack: str | None = None
         self.home = home
         self.gateway = shared.gateway
-        self.api = shared.api
-        self.failure = ""  # why it ended by itself
         self.starts = 0
         self._shared = shared
-        self._rpc = rpc
-        self._slots = slots
+        self._options: NodeOptions | None = None
         self._account = Account.create()
         self.address = str(self._account.address).lower()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         home.mkdir(parents=True)
+
+    def init(self, options: NodeOptions) -> None:
+        """What it takes of the options: the chain's URL, groups of a batch, the last round to publish in."""
+        if options.own_groups > (most := self._shared.deployment.spec.max_slots):
+            raise UsageError(f"a batch of this network has {most} groups at most, not {options.own_groups}")
+        self._options = options
 
     def start(self) -> None:
         """Registers where that is not done, and plays from the chain's round on."""
-        self._stop = threading.Event()
-        self.failure = ""
-        self._thread = threading.Thread(target=self._run, args=(self._stop,), name=self.name, daemon=True)
-        self._thread.start()
+        (self.home / STATUS_FILE).unlink(missing_ok=True)  # what it said when it ran before
+        self._thread = Thread(self.name, self._run)
         self.starts += 1
 
-    def ask_to_stop(self) -> None:
-        """It ends with what it is doing."""
-        self._stop.set()
+    def kill(self, *, with_daemon: bool) -> None:
+        """It ends in order, with what it is doing: a thread cannot be killed."""
+        if with_daemon:
+            raise UsageError(f"{self.name} is a formula node; the others need its daemon, too: leave out with_daemon")
+        if self._thread is not None and (late := stop_all([self._thread])):
+            raise DevnetError(f"{late[0]} did not end in time")
 
-    def stop(self) -> None:
-        """Raises SapoError if it does not end."""
-        self.ask_to_stop()
-        if self._thread is not None:
-            self._thread.join(STOP_SECONDS)
-            if self._thread.is_alive():
-                raise SapoError(f"{self.name} did not end in {STOP_SECONDS:.0f} s")
+    def pause(self) -> None:
+        raise UsageError(f"{self.name} is a formula node, a thread, which cannot stand still; a node with a model can")
+
+    def resume(self) -> None:
+        """It never stands still."""
 
     @property
     def alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread is not None and self._thread.alive
 
     def status(self) -> dict[str, Any]:
-        """What it says of itself; {} until it was started."""
-        return (read_status(self.home) or {}) if self.starts else {}
+        """What it says of itself; {} until it has said something."""
+        return read_status(self.home) or {}
 
     def rounds(self) -> list[dict[str, Any]]:
         return read_rounds(self.home)
 
     def ready(self) -> bool:
-        """Raises SapoError where it ended before that."""
-        if self.failure:
-            raise SapoError(f"{self.name} has ended: {self.failure}")
         return self.status().get("done_round") is not None
 
     def done(self, round_: int) -> bool:
         """Done with the round, or not there any more."""
         return not self.alive or self.status().get("done_round", -1) >= round_
 
-    def processes(self) -> list[Process]:
+    def workers(self) -> list[Thread]:
+        return [self._thread] if self._thread else []
+
+    def servers(self) -> list[Process]:
         """The daemon that it shares with others."""
         return [self._shared.daemon]
 
     def _run(self, stop: threading.Event) -> None:
-        try:
-            with ExitStack() as stack:
-                resources = self._open(stop, stack)
-                if not stop.is_set():
-                    compose(resources, stop, self._makers()).run()
-        except SapoError as error:
-            self.failure = str(error)
+        with ExitStack() as stack:
+            resources = self._open(stop, stack)
+            if not stop.is_set():
+                compose(resources, stop, self._makers()).run()
+
+    @property
+    def _chosen(self) -> NodeOptions:
+        assert self._options is not None, "init comes first"
+        return self._options
 
     def _makers(self) -> Makers:
-        base = self._shared.base
+        base, slots = self._shared.base, self._chosen.own_groups
 
         def own(**parts: Any) -> FormulaBatches:
             kept = {name: parts[name] for name in ("reader", "outbox", "blocks", "worker", "spec", "node")}
             return FormulaBatches(**kept, base=base)
 
-        return Makers(own=own, learner=lambda *_: FormulaLearner(base, self._slots))
+        return Makers(own=own, learner=lambda *_: FormulaLearner(base, slots))
 
     def _open(self, stop: threading.Event, stack: ExitStack) -> Resources:
         """Everything that only this thread uses."""
         shared, home = self._shared, self.home
-        reader = stack.enter_context(open_chain(shared.deployment, self._rpc))
+        reader = stack.enter_context(open_chain(shared.deployment, self._chosen.rpc))
         store = stack.enter_context(BlockStore(shared.api, allow_private=True))
         peers = stack.enter_context(GatewayReader(allow_private=True))
         outbox = Outbox(home / layout.OUTBOX, reader, self._account)
@@ -164,6 +168,6 @@ class FormulaNode:
             poll_seconds=POLL_SECONDS,
             patience_minutes=1.0,
             audit_seconds=AUDIT_SECONDS,
-            last_round=None,
+            last_round=self._chosen.last_round,
             history_rounds=HISTORY_ROUNDS,
         )

@@ -11,7 +11,6 @@ from sapo_verifier.errors import SapoError, UsageError
 
 Pace = float | Literal["done", "hand"]
 
-POLL_SECONDS = 0.05
 SLOWEST_END = 10.0  # seconds for a step that runs
 
 
@@ -27,11 +26,12 @@ def checked_pace(pace: object) -> Pace:
 class Keeper:
     """Nobody else touches the network's chain but inside `held`."""
 
-    def __init__(self, network: Network, pace: Pace, last: int | None) -> None:
-        """last: the round in which "done" ends no more rounds."""
+    def __init__(self, network: Network, pace: Pace, last: int | None, poll_seconds: float) -> None:
+        """last: the round in which "done" ends no more rounds. poll_seconds: between two looks at what was sent."""
         self._network = network
         self._pace = pace
         self._last = last
+        self._poll_seconds = poll_seconds
         self._lock = threading.RLock()
         self._end = threading.Event()
         self._failure: DevnetError | None = None
@@ -49,12 +49,19 @@ class Keeper:
     def held(self) -> Iterator[None]:
         """The chain is the caller's alone; what it cannot do is told as DevnetError."""
         self.refuse_failed()
-        with self._lock:
-            try:
-                with self._network.told():
-                    yield
-            except (SapoError, OSError) as error:
-                raise in_words(error, self._network.folder) from error
+        with self._lock, self.told():
+            yield
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What fails is told as DevnetError, and what cannot be asked for as it is."""
+        try:
+            with self._network.told():
+                yield
+        except UsageError:
+            raise
+        except (SapoError, OSError) as error:
+            raise in_words(error, self._network.folder) from error
 
     def refuse_failed(self) -> None:
         """Raises what ended the keeping."""
@@ -74,7 +81,7 @@ class Keeper:
             except Exception as error:  # noqa: BLE001 - told to who waits, instead of a thread that is silently gone
                 self._failure = in_words(DevnetError(f"the devnet's clock failed: {error!r}"), self._network.folder)
                 return
-            self._end.wait(POLL_SECONDS)
+            self._end.wait(self._poll_seconds)
 
     def _step(self) -> None:
         clock = self._network.clock

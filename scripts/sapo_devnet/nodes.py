@@ -18,8 +18,9 @@ from sapo_client.state.report import read_rounds, read_status
 from sapo_devnet.checkout import IS_CHECKOUT, SCRIPTS
 from sapo_devnet.errors import DevnetError
 from sapo_devnet.policies import DevnetPolicy
-from sapo_devnet.processes import Process
+from sapo_devnet.processes import Part, Process
 from sapo_verifier import keystore
+from sapo_verifier.errors import UsageError
 
 READY_SECONDS = 180.0
 SAPO = [sys.executable, "-m", "sapo_client"]
@@ -46,14 +47,31 @@ class Member(Protocol):
     attack: str | None  # None: an honest one
     home: Path  # its folder, with its logs
     address: str  # lower case; "" before `init`
+    starts: int
 
     @property
     def gateway(self) -> str:
         """A multiaddr on loopback, from which others fetch its blocks."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether it plays."""
+
     def init(self, options: NodeOptions) -> None: ...
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Also once more, after `kill`."""
+
+    def kill(self, *, with_daemon: bool) -> None:
+        """At once, and of its daemon, too, if asked. Raises UsageError for what cannot be done to such a node."""
+
+    def pause(self) -> None:
+        """It stands still. Raises UsageError where it does not run, or cannot."""
+
+    def resume(self) -> None: ...
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """Its round reports."""
 
     def ready(self) -> bool:
         """Whether it is registered and plays from the next round on."""
@@ -61,21 +79,27 @@ class Member(Protocol):
     def done(self, round_: int) -> bool:
         """Whether nothing is to be waited for in the round: done with it, or not there."""
 
-    def workers(self) -> list[Process]:
-        """What plays, in processes that must not end by themselves; stopped before any `servers`."""
+    def workers(self) -> Sequence[Part]:
+        """What plays, and must not end by itself; stopped before any `servers`."""
 
-    def servers(self) -> list[Process]:
+    def servers(self) -> Sequence[Part]:
         """What serves its blocks, as long as others may ask."""
 
 
 class DevnetNode:
     """One node. Start its daemon first, then `init`, then `start`."""
 
-    def __init__(self, name: str, home: Path, number: int, attack: str | None = None) -> None:
-        """attack: what it does instead of `sapo run` (scripts/sapo_devnet/adversaries)."""
+    def __init__(
+        self, name: str, home: Path, number: int, attack: str | None = None, *, knows_formula: bool = False
+    ) -> None:
+        """attack: what it does instead of `sapo run` (scripts/sapo_devnet/adversaries).
+
+        knows_formula: it judges what formula nodes publish by the formula; by its model it would have to reject that.
+        """
         self.name = name
         self.attack = attack
         self.number = number
+        self._knows_formula = knows_formula
         self.home = home
         self.address = ""
         self.api = self.gateway = ""
@@ -103,6 +127,16 @@ class DevnetNode:
         if with_daemon and not self._daemon_killed:
             self.daemon.kill()
             self._daemon_killed = True
+
+    def pause(self) -> None:
+        """SIGSTOP; its daemon serves on."""
+        if self.process is None:
+            raise UsageError(f"{self.name} does not run; call start_node first")
+        self.process.pause()
+
+    def resume(self) -> None:
+        if self.process is not None:
+            self.process.resume()
 
     def _daemon_again(self) -> None:
         """Where it was, and before the node, which would else start a daemon of its own."""
@@ -152,6 +186,8 @@ class DevnetNode:
         command = [*SAPO, "run", *home, "--register", *more]
         if self.attack:
             command = [sys.executable, "-m", "sapo_devnet.adversaries", self.attack, *home]
+        elif self._knows_formula:
+            command = [sys.executable, "-m", "sapo_devnet.formula", *home]
         self.process = Process(self.name, command, self.home / "node.log", path=SCRIPTS if IS_CHECKOUT else None)
         self.starts += 1
 
@@ -194,4 +230,4 @@ def daemon_addresses(daemon: Process, since: int = 0) -> tuple[str, str]:
         if found := pattern.search(daemon.log.read_bytes()[since:].decode(errors="replace")):
             return f"/ip4/127.0.0.1/tcp/{found[1]}/http", f"/ip4/127.0.0.1/tcp/{found[2]}/http"
         time.sleep(0.05)
-    raise DevnetError(f"{daemon.name} did not start; its log says:\n{daemon.last_words()}")
+    raise DevnetError(f"{daemon.name} did not start; its log {daemon.end_of_log()}")

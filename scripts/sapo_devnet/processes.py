@@ -1,18 +1,24 @@
-"""Processes that the devnet starts and, however it ends, stops."""
+"""Processes that the devnet starts and, however it ends, stops.
+
+`Part` is what it asks of them; a thread can have that face, too (threads.py).
+"""
 
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 LIBC = ctypes.CDLL(None)  # found before any fork, in which nothing should be loaded
 STOP_SECONDS = 15.0
+FULL_BYTES = 64 << 10  # where less than that is left, a log may well lack its last words
 STARTED: "list[Process]" = []  # everything, whoever holds it: what an error left half-built is stopped, too
 
 
@@ -46,6 +52,24 @@ def resident_kib(field: str, pid: int | str = "self") -> int:
     """
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), 0)
+
+
+class Part(Protocol):
+    """What plays or serves in a devnet, and must not end by itself."""
+
+    name: str
+
+    def exit_status(self) -> int | None:
+        """None: it goes on, or was asked to end."""
+
+    def ask_to_stop(self) -> None:
+        """It ends with what it is doing."""
+
+    def wait_stopped(self, deadline: float) -> bool:
+        """Whether it ended by itself, by the time.monotonic of the deadline."""
+
+    def end_of_log(self) -> str:
+        """Where it says what happens to it, and what it said last."""
 
 
 class Process:
@@ -132,6 +156,15 @@ class Process:
     def last_words(self, lines: int = 15) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
+    def end_of_log(self) -> str:
+        return f"{self.log} ends with:\n{self.last_words()}{full_disk(self.log)}"
+
+
+def full_disk(log: Path) -> str:
+    """What is to be added to the last words of a log that may lack them, since its disk is full; "" where it is not."""
+    free = shutil.disk_usage(log.parent).free
+    return "\nthe disk that it is on is full: make room, and start again" if free < FULL_BYTES else ""
+
 
 def started_below(folder: Path) -> list[Process]:
     """Whatever logs below the folder, whether somebody holds it or not."""
@@ -140,9 +173,9 @@ def started_below(folder: Path) -> list[Process]:
     return [process for process in STARTED if process.log.is_relative_to(folder)]
 
 
-def stop_all(processes: Sequence[Process]) -> list[str]:
-    """Stop them all at once; the names of those that had to be killed. What has ended already stays as it is."""
-    for process in processes:
-        process.ask_to_stop()
+def stop_all(parts: Sequence[Part]) -> list[str]:
+    """Stop them all at once; the names of those that did not end. What has ended already stays as it is."""
+    for part in parts:
+        part.ask_to_stop()
     deadline = time.monotonic() + STOP_SECONDS
-    return [process.name for process in processes if not process.wait_stopped(deadline)]
+    return [part.name for part in parts if not part.wait_stopped(deadline)]

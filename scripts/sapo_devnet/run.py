@@ -171,7 +171,8 @@ class Run:
             "wall_seconds": time.monotonic() - self._began,
             "rounds": rows,
         }
-        reasons = self._settle_accounts(summary, self._reports) if self._reports is not None else []
+        with self._running.told():
+            reasons = self._settle_accounts(summary, self._reports) if self._reports is not None else []
         path = self._data / "summary.json"
         path.write_text(json.dumps(summary, indent=1))
         print(f"summary: {path}")

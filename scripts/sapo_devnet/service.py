@@ -1,6 +1,7 @@
 """A devnet that goes on until it is told to end: `sapo devnet up`, and `scripts/devnet --serve`."""
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sapo_devnet.devnet import Devnet
+from sapo_devnet.network import in_words
 from sapo_devnet.state import RUN, STATE, claim, write
 from sapo_verifier import keystore
 from sapo_verifier.errors import SapoError
@@ -41,6 +43,7 @@ def serve(folder: Path, options: argparse.Namespace, tell: Callable[[dict[str, A
         shutil.rmtree(run, ignore_errors=True)  # of the last one
         net = Devnet(
             nodes=options.nodes,
+            formula=options.formula,
             rounds=options.rounds,
             pace=options.round_seconds,
             policy=options.policy,
@@ -58,8 +61,11 @@ def serve(folder: Path, options: argparse.Namespace, tell: Callable[[dict[str, A
         (folder / STATE).unlink(missing_ok=True)
         return 0
     except SapoError as error:
-        write(folder, {"folder": str(folder), "pid": os.getpid(), "error": str(error)})
+        with contextlib.suppress(OSError):  # a full disk: the error tells of it
+            write(folder, {"folder": str(folder), "pid": os.getpid(), "error": str(error)})
         raise
+    except OSError as error:
+        raise in_words(error, folder) from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -79,7 +85,7 @@ def _described(folder: Path, net: Devnet) -> dict[str, Any]:
         "chain_id": net.deployment.chain_id,
         "rpc": net.rpc,
         "deployment": str(net.deployment_file),
-        "bases": {base.id: str(net.policy) for base in net.deployment.spec.bases},
+        "bases": {base.id: str(net.policy) for base in net.deployment.spec.bases if net.policy is not None},
         "gateways": net.gateways,
         "keystore": str(guest / "keystore.json"),
         "password_file": str(guest / "password"),

@@ -4,6 +4,7 @@ The lock is the kernel's, so it says what is true however the process ended.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -15,11 +16,13 @@ from typing import Any
 
 from sapo_devnet.cache import cache_folder
 from sapo_devnet.errors import DevnetError, DevnetUnable
+from sapo_devnet.processes import full_disk
+from sapo_verifier.errors import SapoError
 from sapo_verifier.files import lock_file, write_file
 
 STATE, LOCK, LOG, RUN = "devnet.json", "lock", "devnet.log", "run"
 READY_SECONDS = 900.0  # with the building of the policy
-STOP_SECONDS = 60.0
+STOP_SECONDS, KILL_SECONDS = 60.0, 5.0
 POLL_SECONDS = 0.1
 
 
@@ -73,8 +76,9 @@ def detach(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """
     os.close(claim(folder))
     (folder / STATE).unlink(missing_ok=True)
-    words = ["--folder", str(folder), "--nodes", str(options.nodes), "--round-seconds", str(options.round_seconds)]
-    words += ["--port", str(options.port)]
+    words = ["--folder", str(folder), "--formula", str(options.formula), "--port", str(options.port)]
+    words += ["--round-seconds", str(options.round_seconds)]
+    words += [] if options.nodes is None else ["--nodes", str(options.nodes)]
     words += [] if options.rounds is None else ["--rounds", str(options.rounds)]
     words += [] if options.policy is None else ["--policy", str(options.policy.resolve())]
     log = folder / LOG
@@ -93,7 +97,7 @@ def detach(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             if process.poll() is not None or time.monotonic() > deadline:
                 end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
                 kind = DevnetUnable if process.returncode == DevnetUnable.exit_status else DevnetError
-                raise kind(f"the devnet did not start; its log {log} ends with:\n{end}")
+                raise kind(f"the devnet did not start; its log {log} ends with:\n{end}{full_disk(log)}")
             time.sleep(POLL_SECONDS)
         process.stdin.write(b"ready\n")
         process.stdin.flush()
@@ -115,11 +119,12 @@ def stop(folder: Path) -> bool:
         (folder / STATE).unlink(missing_ok=True)
         return False
     pid = _holder(folder)
-    os.kill(pid, signal.SIGTERM)
-    if not _ended(folder, STOP_SECONDS):
-        os.kill(pid, signal.SIGKILL)  # what it started ends with it
-        if not _ended(folder, 5.0):
-            raise DevnetError(f"process {pid} still holds {folder}; see {folder / LOG}")
+    with contextlib.suppress(ProcessLookupError):  # it ends by itself just now
+        os.kill(pid, signal.SIGTERM)
+        if not _ended(folder, STOP_SECONDS):
+            os.kill(pid, signal.SIGKILL)  # what it started ends with it
+    if not _ended(folder, KILL_SECONDS):
+        raise DevnetError(f"process {pid} still holds {folder}; see {folder / LOG}")
     (folder / STATE).unlink(missing_ok=True)
     return True
 
@@ -128,7 +133,7 @@ def _holder(folder: Path) -> int:
     """The number of the process that runs the devnet; it writes that as soon as it has the lock."""
     deadline = time.monotonic() + 5.0
     while time.monotonic() < deadline:
-        if isinstance(pid := read(folder).get("pid"), int) and running(folder):
+        if isinstance(pid := read(folder).get("pid"), int):
             return pid
         time.sleep(POLL_SECONDS)
     raise DevnetError(f"a process holds {folder / LOCK} and has not said which; `fuser {folder / LOCK}` tells")
@@ -147,7 +152,12 @@ def status(folder: Path) -> dict[str, Any]:
     """What the devnet's file says, and the chain's round now. Raises DevnetUnable where there is none."""
     found = read(folder)
     if running(folder):
-        return {"running": True, **found, **({"round": _round(found)} if found.get("ready") else {})}
+        try:
+            return {"running": True, **found, **({"round": _round(found)} if found.get("ready") else {})}
+        except SapoError:
+            if not _ended(folder, KILL_SECONDS):  # its chain ends before it does
+                raise
+            found = read(folder)
     if "error" in found:
         return {"running": False, **found}
     raise DevnetUnable(f"no devnet runs in {folder}; start one with `sapo devnet up`")

@@ -3,7 +3,6 @@
 from typing import Any
 
 from sapo_devnet.network import Network
-from sapo_devnet.nodes import DevnetNode
 from sapo_verifier.chain.reader import ChainReader
 
 
@@ -25,7 +24,6 @@ def summary_of(network: Network, reader: ChainReader) -> dict[str, Any]:
                 "rounds": node.rounds(),
             }
             for node in network.nodes
-            if isinstance(node, DevnetNode)
         },
         "batches": [
             {"index": b.index, "round": b.round, "node": b.node, "name": names.get(b.node, ""), "slots": b.slots}

@@ -17,7 +17,7 @@ RECIPES = dict(re.findall(r"^```python (\w+\.py)\n(.*?)^```", PAGE, re.MULTILINE
 
 
 def test_the_recipes_run_as_they_stand(tmp_path: Path, pocket: Path) -> None:
-    assert len(RECIPES) == 1 + 5
+    assert len(RECIPES) == 1 + 6
     assert pocket.is_dir(), "built before the clock runs"
     for name, text in RECIPES.items():
         (tmp_path / name).write_text(text)
@@ -33,7 +33,7 @@ def test_the_recipes_run_as_they_stand(tmp_path: Path, pocket: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 passed" in done.stdout
+    assert "6 passed" in done.stdout
 
 
 def test_the_page_names_everything_that_is_public() -> None:

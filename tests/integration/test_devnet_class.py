@@ -1,6 +1,7 @@
 """`Devnet` with real parts: rounds by hand, what befalls its nodes, and how it ends."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -26,9 +28,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Devnet]:
-    """Two nodes, and rounds that end by hand; the tests play on with it, one after the other."""
+    """Two nodes and one of formula, and rounds that end by hand; the tests play on with it, one after the other."""
     folder = tmp_path_factory.mktemp("by hand")
-    with Devnet(nodes=2, pace="hand", policy=model, folder=folder) as made:
+    with Devnet(nodes=2, formula=1, pace="hand", policy=model, folder=folder) as made:
         yield made
     assert not users_of(folder)
 
@@ -40,8 +42,15 @@ def test_a_round_ends_when_it_is_told_to_and_not_before_all_are_done(net: Devnet
     assert net.next_round() == 1
     assert net.until_round(3) == 3
     published = {(batch["round"], batch["name"]) for batch in net.summary()["batches"]}
-    assert published >= {(round_, name) for round_ in (1, 2) for name in ("node0", "node1")}
+    assert published >= {(round_, name) for round_ in (1, 2) for name in ("node0", "node1", "formula0")}
     assert net.summary()["nodes"]["node0"]["running"]
+
+
+def test_nodes_with_a_model_judge_the_others_by_the_formula(net: Devnet) -> None:
+    (report,) = [report for report in net.nodes[0].rounds() if report["round"] == 2]
+    assert report["external_checked"] == report["external_drawn"] == 2 * 2, "two groups of either"
+    assert report["failures"] == []
+    assert any("policy unknown" in words for row in net.nodes[2].rounds() for words in row["failures"]), "it abstains"
 
 
 def test_what_an_account_of_the_test_s_sends_is_mined(net: Devnet) -> None:
@@ -85,7 +94,7 @@ def test_one_that_stands_still_or_was_killed_is_not_waited_for(net: Devnet) -> N
 def test_who_joins_late_plays_too(net: Devnet) -> None:
     withholder = net.inject("withholder")
     assert (withholder.name, withholder.attack) == ("withholder", "withholder")
-    assert len(net.gateways) == 3
+    assert len(net.gateways) == 4
     now = net.until_round(net.round + 2)
     net.until(lambda: net.reader.batch_of(withholder.address, now) is not None, what="it publishes")
     with pytest.raises(UsageError, match="no such attack"):
@@ -150,6 +159,11 @@ def test_what_ended_by_itself_is_told_with_its_log(model: Path, tmp_path: Path) 
         killed(tmp_path / "asked", lambda net: net.until_round(10**6))
     with pytest.raises(DevnetError, match=words):
         killed(tmp_path / "at the end", lambda net: wait_until("it is seen", lambda: net._held._failure, seconds=20))
+    with pytest.raises(DevnetError, match=words):
+        killed(tmp_path / "waiting", lambda net: net.until(net.reader.batch_count, what="a batch"))
+    with pytest.raises(OSError, match=r"refused|reset") as error:
+        killed(tmp_path / "theirs", lambda net: urlopen(net.rpc))  # noqa: S310 - loopback
+    assert re.search(f"Before that: {words}", error.value.__notes__[-1]), "a connection ends before the process"
     assert not users_of(tmp_path)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.pocket import QUICK_STEPS, pocket_policy
-from sapo_devnet.processes import STARTED
+from sapo_devnet.testkit.alive import users_of
 from sapo_lab.load.measure import REAL, Load, LoadRun
 from sapo_lab.load.table import MOST_GROWTH, grown, round_line, settled, table
 
@@ -16,10 +16,10 @@ NODES, ROUNDS = 5, 2
 @pytest.fixture(scope="module")
 def loads(tmp_path_factory: pytest.TempPathFactory) -> list[Load]:
     policy = pocket_policy(ROOT, steps=QUICK_STEPS)
-    before = len(STARTED)
-    with LoadRun(tmp_path_factory.mktemp("load") / "run", policy, NODES) as run:
+    folder = tmp_path_factory.mktemp("load")
+    with LoadRun(folder / "run", policy, NODES) as run:
         found = list(run.rounds(ROUNDS))
-    assert all(process.exit_status() is not None for process in STARTED[before:]), "everything that started has ended"
+    assert not users_of(folder), "everything that started has ended"
     return found
 
 

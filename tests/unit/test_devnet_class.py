@@ -23,6 +23,7 @@ from sapo_verifier.errors import UsageError
         ({"pace": True}, "pace is True"),
         ({"rounds": 0}, "a round at least"),
         ({"nodes": -1}, "no negative nodes"),
+        ({"formula": -1}, "formula=-1.*no negative nodes"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, words) -> None:  # type: ignore[no-untyped-def]

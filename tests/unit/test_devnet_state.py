@@ -10,6 +10,7 @@ import pytest
 from sapo_devnet import state
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.errors import DevnetUnable
+from sapo_verifier.errors import SapoError
 
 HOLDER = """
 import os, signal, sys, time
@@ -75,3 +76,26 @@ def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "devnet.json").write_text("{")
     with pytest.raises(DevnetUnable, match="cannot be read"):
         state.status(tmp_path)
+
+
+def test_one_that_ends_by_itself_in_that_moment_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`down` finds it gone, and `status` its chain, which ends before its process does."""
+    held = [state.claim(tmp_path)]
+
+    def gone(*_: object) -> None:
+        os.close(held.pop())
+        raise ProcessLookupError
+
+    state.write(tmp_path, {"pid": os.getpid()})
+    monkeypatch.setattr(os, "kill", gone)
+    assert state.stop(tmp_path)
+
+    def unreachable(_: object) -> int:
+        state.write(tmp_path, {"pid": 1, "error": "anvil has ended"})
+        os.close(held.pop())
+        raise SapoError("the chain does not answer")
+
+    held.append(state.claim(tmp_path))
+    state.write(tmp_path, {"pid": 1, "ready": True})
+    monkeypatch.setattr(state, "_round", unreachable)
+    assert state.status(tmp_path) == {"running": False, "pid": 1, "error": "anvil has ended"}

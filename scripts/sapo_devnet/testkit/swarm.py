@@ -24,25 +24,41 @@ SECONDS = 90.0  # for anything that takes one or two; the machine may be busy
 
 @dataclass
 class Swarm:
-    """Round 0 begins with `begin`, each later one by `play_to`; between those calls no round ends."""
+    """A network of nodes with a model. Round 0 begins with `begin`, each later one by `play_to`; between those calls no
+    block is made, and no round ends."""
 
-    folder: Path
+    network: Network
     policy: Path
-    chain: Chain
-    deployment: Deployment
     reader: ChainReader
-    clock: Clock
     policies: Sequence[DevnetPolicy] = ()  # which nodes take in turn, instead of the one policy
-    nodes: list[DevnetNode] = field(default_factory=list)
     others: list[Process] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        return self.network.folder
+
+    @property
+    def chain(self) -> Chain:
+        return self.network.chain
+
+    @property
+    def deployment(self) -> Deployment:
+        return self.network.deployment
+
+    @property
+    def clock(self) -> Clock:
+        return self.network.clock
+
+    @property
+    def nodes(self) -> list[DevnetNode]:
+        return [node for node in self.network.nodes if isinstance(node, DevnetNode)]
 
     def add(self, *, rpc: str | Sequence[str] = "", own_groups: int = 1, external_groups: int = 2) -> DevnetNode:
         """A node with its daemon and a funded key, not started yet."""
         number = len(self.nodes)
         node = DevnetNode(f"node{number}", self.folder / f"node{number}", number)
-        self.nodes.append(node)
-        node.init(self._options(rpc, own_groups, external_groups))
-        self.chain.fund(node.address)
+        self.network.nodes.append(node)
+        self.network.init(node, self._options(rpc, own_groups, external_groups))
         return node
 
     def add_twin(self, of: DevnetNode, *, rpc: str | Sequence[str] = "") -> DevnetNode:
@@ -53,7 +69,7 @@ class Swarm:
 
     def _options(self, rpc: str | Sequence[str], own_groups: int, external_groups: int) -> NodeOptions:
         return NodeOptions(
-            deployment=self.folder / "deployment.json",
+            deployment=self.network.deployment_file,
             rpc=rpc or self.chain.url,
             policies=self.policies or [DevnetPolicy("pocket", self.policy, 0)],
             engine="torch",
@@ -80,7 +96,7 @@ class Swarm:
 
     def skip_to(self, round_: int) -> None:
         """That round begins now, whoever is late."""
-        self.chain.mine_to(self.deployment.first_block + round_ * self.deployment.spec.chain.round_blocks + 1)
+        self.clock.begin(round_)
 
     def serve_until(self, what: str, true: Callable[[], object]) -> None:
         """Mine what is sent until `true()` holds, within the round."""
@@ -100,16 +116,15 @@ class Swarm:
         self.serve_until("the transactions are settled", settled)
 
     def logs(self) -> str:
-        parts = [process for node in self.nodes for process in node.processes()]
-        return "\n".join(f"-- {process.name}\n{process.last_words()}" for process in parts)
+        return self.network.logs()
 
     def _all_ready(self, deadline: float) -> bool:
         self._check(deadline, "not all nodes are ready")
         return all(node.ready() for node in self.nodes)
 
     def _check(self, deadline: float, words: str) -> None:
-        dead = [node.name for node in self.nodes if node.daemon.exit_status() is not None]
-        assert not dead, f"the daemons of {dead} have ended\n{self.logs()}"
+        dead = [server.name for node in self.nodes for server in node.servers() if server.exit_status() is not None]
+        assert not dead, f"{dead} ended\n{self.logs()}"
         assert time.monotonic() < deadline, f"{words}\n{self.logs()}"
 
 
@@ -123,12 +138,10 @@ def swarm(
     """
     network = Network(folder, spec or pocket_spec(policy), room=120, round_limit=3600.0)
     reader = ChainReader(network.chain.url, network.deployment)
-    made = Swarm(folder, policy, network.chain, network.deployment, reader, network.clock, policies)
+    made = Swarm(network, policy, reader, policies)
     try:
         yield made
     finally:
-        # One that a test has stopped (SIGSTOP) does not hear SIGTERM.
-        network.nodes += made.nodes
         network.stop()
         stop_all(made.others)
         reader.close()

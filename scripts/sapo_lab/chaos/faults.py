@@ -281,7 +281,7 @@ def other_endpoint(net: Net) -> Ticks:
 def twin(net: Net) -> Ticks:
     """A second home with the first node's key is started: it sees that somebody uses the key, and ends."""
     second = net.swarm.add_twin(net.first)
-    net.nodes.remove(second)
+    net.swarm.network.nodes.remove(second)
     try:
         second.start()
         for _ in range(6):

@@ -2,19 +2,16 @@
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sapo_devnet.chain import Chain, Clock
-from sapo_devnet.checkout import SCRIPTS
 from sapo_devnet.formula.shared import Shared
+from sapo_devnet.network import Network
 from sapo_devnet.nodes import DevnetNode, NodeOptions
 from sapo_devnet.policies import DevnetPolicy
-from sapo_devnet.processes import Process, stop_all
 from sapo_devnet.testkit.relay import Relay, Traffic
 from sapo_lab.load.crowd import Crowd
 from sapo_verifier.chain.reader import ChainReader
@@ -47,19 +44,10 @@ class Load:
     checked: float  # that passed every check
 
 
-class KnowingNode(DevnetNode):
-    """A real node that judges formula batches by the formula: by its model it would have to reject them all."""
-
-    def start(self, *more: str) -> None:
-        command = [sys.executable, "-m", "sapo_devnet.formula", "--home", str(self.home)]
-        command += ["--password-file", str(self._password), *more]
-        self.process = Process(self.name, command, self.home / "node.log", path=SCRIPTS)
-        self.starts += 1
-
-    def cpu_seconds(self) -> float:
-        """Of its process so far, children that have ended included."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split() if self.process else []
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+def cpu_seconds(node: DevnetNode) -> float:
+    """Of its process so far, children that have ended included."""
+    fields = Path(f"/proc/{node.process.pid}/stat").read_text().rpartition(")")[2].split() if node.process else []
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 class LoadRun:
@@ -86,33 +74,33 @@ class LoadRun:
             raise UsageError(f"{folder} exists already; give another --data")
         folder.mkdir(parents=True)
         options = ("--accounts", str(self._count + 1), "--gas-limit", str(BLOCK_GAS))
-        self._chain = Chain(folder / "anvil.log", *options)
-        stack.callback(self._chain.stop)
-        self._deployment = self._chain.deploy(pocket_spec(self._policy), room=120)
-        path = folder / "deployment.json"
-        self._deployment.save(path)
-        self._reader = ChainReader(self._chain.url, self._deployment)
+        self._network = network = Network(
+            folder, pocket_spec(self._policy), room=120, round_limit=ROUND_SECONDS, options=options
+        )
+        stack.callback(network.stop)
+        self._reader = ChainReader(network.chain.url, network.deployment)
         stack.callback(self._reader.close)
-        self._clock = Clock(self._chain, self._deployment, ROUND_SECONDS)
-        shared = stack.enter_context(Shared(folder / "crowd", self._deployment))
+        shared = stack.enter_context(Shared(folder / "crowd", network.deployment))
         port = shared.gateway.split("/")[4]
         self._peers = stack.enter_context(Relay(f"http://127.0.0.1:{port}"))
         endpoint = f"/ip4/127.0.0.1/tcp/{self._peers.url.rpartition(':')[2]}/http"
-        publishers = [str(address).lower() for address in self._chain.rpc("eth_accounts")[1 : self._count + 1]]
-        self._crowd = Crowd(self._chain, self._reader, shared, publishers, endpoint)
+        publishers = [str(address).lower() for address in network.chain.rpc("eth_accounts")[1 : self._count + 1]]
+        self._crowd = Crowd(network.chain, self._reader, shared, publishers, endpoint)
         stack.callback(self._crowd.close)
-        self._relays = [stack.enter_context(Relay(self._chain.url)) for _ in range(REAL)]
-        self._real: list[KnowingNode] = []
-        stack.callback(self._stop_real)
+        self._relays = [stack.enter_context(Relay(network.chain.url)) for _ in range(REAL)]
+        self._real: list[DevnetNode] = []
+        stack.callback(network.stop)  # before what the nodes need
         for number, relay in enumerate(self._relays):
-            node = KnowingNode(f"real{number}", folder / f"real{number}", number)
+            # By its model it would have to reject what the crowd publishes.
+            node = DevnetNode(f"real{number}", folder / f"real{number}", number, knows_formula=True)
             self._real.append(node)
-            node.init(self._options(path, relay.url))
-            self._chain.fund(node.address)
+            network.nodes.append(node)
+            network.init(node, self._options(network.deployment_file, relay.url))
             node.start()
         self._crowd.join()
         deadline = time.monotonic() + READY_SECONDS
-        self._clock.start(lambda: self._all_ready(deadline))
+        with network.told():
+            network.clock.start(lambda: network.all_ready(deadline))
 
     def _options(self, deployment: Path, rpc: str) -> NodeOptions:
         return NodeOptions(
@@ -129,28 +117,25 @@ class LoadRun:
 
     def rounds(self, count: int) -> Iterator[Load]:
         """Rounds 1 … count, after round 0, in which policies are committed only."""
-        with self._standing_still():
-            self._crowd.play(0, publish=False, last=False)
-        for round_ in range(count + 1):
-            before, began = self._so_far(), time.monotonic()
-            self._until_done(round_, began)
-            seconds, after = time.monotonic() - began, self._so_far()
+        with self._network.told():
             with self._standing_still():
-                load = self._load(round_, seconds, before, after)
-                if round_ < count:
-                    self._begin(round_ + 1)
-                    self._crowd.play(round_ + 1, publish=True, last=round_ + 1 == count)
-            if round_:
-                yield load
-
-    def _begin(self, round_: int) -> None:
-        while self._clock.round() < round_:
-            self._clock.tick(lambda _: True)
+                self._crowd.play(0, publish=False, last=False)
+            for round_ in range(count + 1):
+                before, began = self._so_far(), time.monotonic()
+                self._until_done(round_, began)
+                seconds, after = time.monotonic() - began, self._so_far()
+                with self._standing_still():
+                    load = self._load(round_, seconds, before, after)
+                    if round_ < count:
+                        self._network.clock.begin(round_ + 1)
+                        self._crowd.play(round_ + 1, publish=True, last=round_ + 1 == count)
+                if round_:
+                    yield load
 
     def _until_done(self, round_: int, began: float) -> None:
-        while not all(node.done(round_) for node in self._real):
-            self._clock.serve()
-            self._refuse_dead()
+        while not self._network.all_done(round_):
+            self._network.clock.serve()
+            self._network.refuse_dead()
             if time.monotonic() - began > ROUND_SECONDS:
                 raise SapoError(f"the real nodes are not done with round {round_}; see their logs in {self._folder}")
             time.sleep(POLL_SECONDS)
@@ -173,7 +158,7 @@ class LoadRun:
         for relay in self._relays:
             each = relay.so_far()
             rpc = Traffic(rpc.up + each.up, rpc.down + each.down, rpc.requests + each.requests, rpc.calls + each.calls)
-        return rpc, self._peers.so_far(), sum(node.cpu_seconds() for node in self._real)
+        return rpc, self._peers.so_far(), sum(cpu_seconds(node) for node in self._real)
 
     def _load(
         self, round_: int, seconds: float, before: tuple[Traffic, Traffic, float], after: tuple[Traffic, Traffic, float]
@@ -199,23 +184,8 @@ class LoadRun:
     def _gas(self, round_: int) -> int:
         """Of the real nodes' transactions in the blocks of a round so far."""
         real, used = {node.address for node in self._real}, 0
-        for block in range(self._reader.first_block_of(round_), self._chain.block_number() + 1):
-            sent = self._chain.rpc("eth_getBlockByNumber", hex(block), True)["transactions"]
+        for block in range(self._reader.first_block_of(round_), self._network.chain.block_number() + 1):
+            sent = self._network.chain.rpc("eth_getBlockByNumber", hex(block), True)["transactions"]
             for hash_ in [each["hash"] for each in sent if each["from"].lower() in real]:
-                used += int(self._chain.rpc("eth_getTransactionReceipt", hash_)["gasUsed"], 16)
+                used += int(self._network.chain.rpc("eth_getTransactionReceipt", hash_)["gasUsed"], 16)
         return used
-
-    def _all_ready(self, deadline: float) -> bool:
-        self._refuse_dead()
-        if time.monotonic() > deadline:
-            raise SapoError(f"the real nodes are not ready after {READY_SECONDS:.0f} s; see {self._folder}")
-        return all(node.ready() for node in self._real)
-
-    def _refuse_dead(self) -> None:
-        for process in [self._chain.process, *(process for node in self._real for process in node.processes())]:
-            if process.exit_status() is not None:
-                raise SapoError(f"{process.name} has ended; {process.log} ends with:\n{process.last_words()}")
-
-    def _stop_real(self) -> None:
-        stop_all([node.process for node in self._real if node.process])
-        stop_all([node.daemon for node in self._real])
