@@ -13,17 +13,17 @@ UNITS = ((86400, "days"), (3600, "h"), (60, "min"), (1, "s"))
 def when(reader: ChainReader, block: int) -> str:
     """A block in words: its round, and how long it takes till then at the chain's own pace, where that is known."""
     rules = reader.deployment.spec.chain
-    left = block - reader.block_number()
+    left = max(0, block - reader.block_number())
     words = f"block {block}, in round {(block - reader.deployment.first_block) // rules.round_blocks}"
-    if left <= 0:
-        return f"{words}, which is over"
     pace = reader.seconds_per_block(rules.round_blocks)
-    return words if not pace else f"{words}, in about {rough(left * pace)}"
+    return f"{words}, in about {rough(left * pace)}" if pace else words
 
 
 def withdrawal(reader: ChainReader, exit_block: int) -> str:
     """When an exiting node's bond can be withdrawn, in words."""
-    return f"the bond can be withdrawn from {when(reader, exit_block)} on; until then the node does what it owes"
+    if reader.block_number() >= exit_block:
+        return "the bond can be withdrawn: `sapo withdraw --to ADDRESS`"
+    return f"the bond can be withdrawn from {when(reader, exit_block)}; until then the node does what it owes"
 
 
 def rough(seconds: float) -> str:

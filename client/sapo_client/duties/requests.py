@@ -13,7 +13,7 @@ from sapo_client.duties.leaving import withdrawal
 from sapo_client.state.requests import ASKED, DONE, PAUSED, PUT, REFUSED, Pause, Request, RequestBook
 from sapo_client.transactions.outbox import Outbox
 from sapo_verifier.chain.errors import ChainUnavailable
-from sapo_verifier.chain.reader import ChainReader, NodeState
+from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
 from sapo_verifier.errors import SapoError
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ class Requests:
     book: RequestBook
     adopt: Callable[[str], None] = _ignore
     _told: Pause | None = None
+    _exit_told: bool = False
 
     def go_on(self) -> None:
         """One poll: puts what is next, and notes what became of it. Bounded. Raises ChainUnavailable."""
@@ -53,6 +54,12 @@ class Requests:
         if pause is None or not (pause.covers(round_) or pause.covers(round_ - 1)):
             return ""
         return f"{PAUSED} until round {pause.until}"
+
+    def tell_exit(self, info: NodeInfo) -> None:
+        """When an exiting node can withdraw: once in a run, as it takes its time. info: of the node, just read."""
+        if info.state is NodeState.EXITING and not self._exit_told:
+            self._exit_told = True
+            log.info("%s", withdrawal(self.reader, info.exit_block))
 
     def _advance(self, request: Request) -> bool:
         """Whether it is settled now."""

@@ -247,6 +247,7 @@ class Node:
         info = self._reader.node_of(self._parts.node)
         if words := why_silent(info, int(self._spec.chain.bond, 16)):
             self._parts.say(words)
+        self._parts.requests.tell_exit(info)
         if words := self._parts.elsewhere.look(round_, info):
             self._status.update(trouble=words)
         return info
