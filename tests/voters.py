@@ -17,10 +17,12 @@ from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.promises import Promises
+from sapo_client.duties.requests import Requests
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
 from sapo_client.state.report import SayOnce, StatusFile
+from sapo_client.state.requests import RequestBook
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
 from sapo_devnet.testkit.anvil import anvil
@@ -194,7 +196,9 @@ class Voter:
         pool: Any = self.pool
         presence: Any = self.presence
         blocks: Any = self.blocks
-        actor = Actor(self.node, self.reader, self.audits, self.outbox, self.turns, self.said.append)
+        self.requests = Requests(self.reader, self.outbox, self.node, RequestBook(self.folder / "requests.sqlite"))
+        say, may_promise = self.said.append, self.requests.may_promise
+        actor = Actor(self.node, self.reader, self.audits, self.outbox, self.turns, say, may_promise)
         watches = Watches(self.reader, presence)
         bond = Bond(actor)
         self.duties = Duties(
@@ -210,6 +214,7 @@ class Voter:
     def close(self) -> None:
         self.outbox.close()
         self.ballots.close()
+        self.requests.book.close()
 
     def restart(self) -> None:
         self.close()
@@ -270,6 +275,7 @@ def light_parts(voter: Voter, **others: Any) -> Any:
         "promises": voter.duties.promises,
         "duties": None,
         "elsewhere": SimpleNamespace(look=lambda current, info: ""),
+        "requests": voter.requests,
         "say": SayOnce(logging.getLogger("sapo_client").warning),
         "status": StatusFile(voter.folder),
         "poll_seconds": 0.0,

@@ -34,7 +34,10 @@ PROGRAM = Program(
     name="sapo",
     description="Run a node of a SAPO network.",
     package="sapo_client.commands",
-    commands=("init", "run", "train", "bench", "status", "claim", "network", "ipfs"),
+    commands=(
+        *("init", "run", "train", "bench", "status", "claim", "network", "ipfs"),
+        *("register", "pause", "resume", "top-up", "set-endpoint", "set-operator", "exit", "withdraw"),
+    ),
     around=_disk_in_words,
     group="sapo.commands",
 )

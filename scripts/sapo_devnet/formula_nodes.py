@@ -18,6 +18,7 @@ from sapo_client.duties.registration import ensure_registered
 from sapo_client.node.compose import Makers, Resources, compose
 from sapo_client.state import home as layout
 from sapo_client.state.report import STATUS_FILE, StatusFile, read_rounds, read_status
+from sapo_client.state.requests import RequestBook
 from sapo_client.transactions.outbox import Outbox
 from sapo_devnet.errors import DevnetError
 from sapo_devnet.formula.batches import FormulaBatches, FormulaLearner
@@ -142,6 +143,8 @@ class FormulaNode:
         stack.callback(outbox.close)
         pins = PinBook(home / layout.PINS)
         stack.callback(pins.close)
+        requests = RequestBook(home / layout.REQUESTS)
+        stack.callback(requests.close)
         ballots = BallotBox(home / layout.BALLOTS)
         stack.callback(ballots.close)
         ensure_registered(reader, outbox, self.address, self.address, shared.gateway, register=True, stop=stop)
@@ -162,6 +165,7 @@ class FormulaNode:
             bases=shared.bases,
             model=FormulaModel(),
             pins=pins,
+            requests=requests,
             ballots=ballots,
             config=nothing,
             seed=0,

@@ -24,6 +24,8 @@ MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"]
 HELP = (
     "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo claim", "sapo bench", "sapo ipfs",
     "sapo network", "sapo network spec", "sapo network deploy",
+    "sapo register", "sapo pause", "sapo resume", "sapo top-up", "sapo set-endpoint", "sapo set-operator", "sapo exit",
+    "sapo withdraw",
     "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round",
 )  # fmt: skip
 MOST_SECONDS = 0.5

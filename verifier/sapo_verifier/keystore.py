@@ -72,6 +72,18 @@ def load(path: Path, password: str) -> "LocalAccount":
     return account
 
 
+def address_of(path: Path) -> str:
+    """Whose key it is, lower case, as the file says without its password. Raises KeystoreError where it does not."""
+    try:
+        text = json.loads(path.read_bytes())["address"].lower().removeprefix("0x")
+        bytes.fromhex(text)
+    except OSError as error:
+        raise KeystoreError(f"{path} cannot be read ({error.strerror}); restore it from your backup") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise KeystoreError(f"{path} is no keystore file (version 3); restore it from your backup") from None
+    return f"0x{text}"
+
+
 def _decrypt(keystore: "dict[str, Any]", password: str) -> bytes:
     """Also where another keyboard or editor composes accents in another way (Unicode's NFC and NFD)."""
     from eth_account import Account

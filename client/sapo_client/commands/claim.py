@@ -30,30 +30,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _claimed(options: argparse.Namespace) -> dict[str, Any]:
+    from sapo_client.commands.hand import in_hand
     from sapo_client.duties.claiming import claim_all
-    from sapo_client.state import home as layout
+    from sapo_client.state.home import is_held
     from sapo_client.state.settings import Settings
-    from sapo_client.transactions.outbox import Outbox
-    from sapo_verifier import keystore
-    from sapo_verifier.chain.deployment import Deployment
-    from sapo_verifier.chain.reader import open_chain
 
     home = options.home.expanduser()
     settings = Settings.load(home)
-    if layout.is_held(home):
+    if is_held(home):
         raise UnableError(
             f"the node in {home} is running, and claims by itself as soon as a round is final; `sapo status` says what "
             "is ready. Wait, or stop it first"
         )
-    with layout.only_one(home):
-        account = keystore.load(home / layout.KEYSTORE, keystore.read_password(options.password_file))
-        rpcs = rpcs_of(options) or settings.chain.rpc_urls(home)
-        with open_chain(Deployment.load(settings.chain.deployment), rpcs) as reader:
-            outbox = Outbox.at_home(home, settings.chain, reader, account)
-            try:
-                return claim_all(reader, outbox, settings.chain.owner or account.address.lower(), options.since)
-            finally:
-                outbox.close()
+    with in_hand(home, settings, options.password_file, rpcs_of(options)) as hand:
+        return claim_all(hand.reader, hand.outbox, hand.node, options.since)
 
 
 def _print(document: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The options that several commands of `sapo` have, and what they say alike."""
 
 import argparse
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,43 @@ def engine_option(
     parser: argparse.ArgumentParser, default: str | None = "torch", words: str = "what generates (%(default)s)"
 ) -> None:
     parser.add_argument("--engine", choices=("torch", "vllm"), default=default, help=words)
+
+
+def wait_option(parser: argparse.ArgumentParser) -> None:
+    words = "for how long to wait until it is mined, or refused; 0: it is enough that it is stored (%(default)s)"
+    parser.add_argument("--wait", type=seconds, default=60.0, metavar="SECONDS", help=words)
+
+
+def seconds(text: str) -> float:
+    """A type for argparse: a duration, 0 or more."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is no duration: seconds from 0 to a million")
+    return found
+
+
+def address(text: str) -> str:
+    """A type for argparse: an account's address, lower case. One in mixed case has to have the right checksum."""
+    if not re.fullmatch(r"0x[0-9a-fA-F]{40}", text):
+        raise argparse.ArgumentTypeError(f"{text} is no address: 0x and 40 hexadecimal digits")
+    digits = text[2:]
+    if digits not in (digits.lower(), digits.upper()):
+        from eth_utils.address import is_checksum_address
+
+        if not is_checksum_address(text):
+            raise argparse.ArgumentTypeError(f"{text} is mistyped: its upper and lower case do not fit its digits")
+    return text.lower()
+
+
+def coins(text: str) -> int:
+    """A type for argparse: an amount in coins, as wei."""
+    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,18})?", text):
+        raise argparse.ArgumentTypeError(f"{text} is no amount: coins such as 0.02, with at most 18 decimal places")
+    whole, _, part = text.partition(".")
+    return int(whole) * 10**18 + int(part.ljust(18, "0"))
 
 
 def set_option(parser: argparse.ArgumentParser, words: str) -> None:

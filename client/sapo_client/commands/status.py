@@ -4,6 +4,7 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,9 @@ def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None, probe:
     started = time.monotonic()
     from sapo_client.duties.health.outbox import held_up, outbox_reasons, transactions, waits
     from sapo_client.duties.health.process import process_reasons, read_process
-    from sapo_client.state.home import OUTBOX
+    from sapo_client.state.home import OUTBOX, REQUESTS
     from sapo_client.state.report import read_rounds, read_status
+    from sapo_client.state.requests import read_requests
     from sapo_client.state.settings import Settings
     from sapo_verifier.chain.deployment import Deployment
 
@@ -73,11 +75,15 @@ def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None, probe:
         facts["last_round"] = _last_round(reports[-1])
     outbox = home / OUTBOX
     facts["transactions"], facts["held_up"] = transactions(outbox), held_up(outbox)
+    pause, requests, leaves = read_requests(home / REQUESTS)
+    facts["requests"] = {f"{each.id} {each.title}": each.words or each.state for each in requests}
     reasons = process_reasons(process)
     if process.running:
         reasons += outbox_reasons(waits(status.get("waiting"), now), facts["held_up"], process.round_seconds)
     end = max(started + ANSWER_SECONDS, time.monotonic() + LEAST_SECONDS)
     asked = None if facts["node"] is None else _asked(settings, status, reports, outbox, probe)
+    if asked is not None:
+        asked = replace(asked, pause=pause, leaves=leaves)
     urls = rpcs or settings.chain.rpc_urls(home)
     told, others = _elsewhere(settings, urls, deployment, asked, end, ask_daemon=process.running)
     facts |= told.facts | {"healthy": not reasons + others, "reasons": reasons + others}

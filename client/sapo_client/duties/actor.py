@@ -11,7 +11,8 @@ from sapo_verifier.chain.reader import ChainReader
 
 @dataclass(frozen=True)
 class Actor:
-    """What every duty works with. say(words): to the operator, once."""
+    """What every duty works with. say(words): to the operator, once. may_promise(round): whether something new may be
+    promised in it."""
 
     node: str  # the owner's address
     reader: ChainReader
@@ -19,3 +20,4 @@ class Actor:
     outbox: Outbox
     turns: Turns
     say: Callable[[str], None]
+    may_promise: Callable[[int], bool] = lambda _: True

@@ -26,19 +26,29 @@ def claim_all(reader: ChainReader, outbox: Outbox, node: str, since: int | None)
     current = reader.current_round()
     first = first_round(reader, node, current, since)
     ready = unclaimed(audits, node, range(first, current - FINAL_AFTER + 1))
-    settled = debts_of(reader, audits, node, current) if ready else []
     # With something overdue the contract pays nothing.
-    fees = [_settle(reader, outbox, node, f"settle/{debt.round}/{current}", debt.call) for debt in settled]
+    settled = settle_debts(reader, outbox, node) if ready else []
     for at in range(0, len(ready), MOST_CLAIMS):
         part = ready[at : at + MOST_CLAIMS]
         _finish(outbox, f"claim/{','.join(str(pay.round) for pay in part)}", claim_call(node, part))
     return {
         "node": node,
         "searched_from": first,
-        "settled": [{"round": debt.round, "fee": fee} for debt, fee in zip(settled, fees, strict=True)],
+        "settled": settled,
         "rounds": [{"round": pay.round, "producer": pay.producer, "auditor": pay.auditor} for pay in ready],
         "total": sum(pay.amount for pay in ready),
     }
+
+
+def settle_debts(reader: ChainReader, outbox: Outbox, node: str) -> list[dict[str, int]]:
+    """Has all that is overdue settled; each round, and the wei that it took from the bond. Raises as claim_all does."""
+    current = reader.current_round()
+    debts = debts_of(reader, AuditsReader(reader), node, current)
+    keys = [f"settle/{debt.round}/{current}" for debt in debts]
+    return [
+        {"round": debt.round, "fee": _settle(reader, outbox, node, key, debt.call)}
+        for debt, key in zip(debts, keys, strict=True)
+    ]
 
 
 def first_round(reader: ChainReader, node: str, current: int, since: int | None) -> int:

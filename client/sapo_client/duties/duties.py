@@ -46,7 +46,7 @@ class Duties:
             self.disputes.close(current - FINAL_AFTER)
         claim_final(self.actor, current - FINAL_AFTER)
         if bonded:
-            if self.bond.restore():
+            if self.bond.restore() and self.actor.may_promise(current):
                 for stage in (1, 2):
                     counts += self.verdicts.commit(current, stage)
                     self.promises.keep(self.verdicts.promise(current, stage))

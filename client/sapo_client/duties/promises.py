@@ -56,6 +56,8 @@ class Promises:
         if not open_ or (block := self.reader.block_number()) == self._block:
             return
         self._block, current = block, self.reader.current_round()
+        if not self.bond.actor.may_promise(current):
+            return
         self._kept = {key: promise for key, promise in self._kept.items() if promise.last >= current}
         self._put_off &= self._kept.keys()
         due = [promise for promise in open_ if promise.key in self._kept]

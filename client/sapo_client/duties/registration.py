@@ -41,7 +41,9 @@ def ensure_registered(
         if node != operator:
             log.warning("peers look for this node at %s; only the owner can change that to %s", info.endpoint, endpoint)
             return
-        _send(outbox, f"endpoint/{reader.block_number()}", Call("nodes", "setEndpoint", (endpoint,)), stop)
+        call = Call("nodes", "setEndpoint", (endpoint,))
+        under_way = (key for key in outbox.keys("endpoint/") if outbox.call_of(key) == call and key in outbox.pending())
+        _send(outbox, next(under_way, f"endpoint/{reader.block_number()}"), call, stop)
 
 
 def why_silent(info: NodeInfo, bond: int) -> str:

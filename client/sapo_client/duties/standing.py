@@ -15,6 +15,8 @@ from sapo_client.duties.health.membership import LATE_PART, Member, Unrevealed, 
 from sapo_client.duties.health.money import Money, gas_of_a_round, money_reasons, rounds_left, tip_of
 from sapo_client.duties.health.rounds import Played, round_reasons
 from sapo_client.duties.health.votes import own_batches, read_reports, told, with_votes
+from sapo_client.duties.leaving import withdrawal
+from sapo_client.state.requests import Pause
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.audits import AuditsReader, BallotState
 from sapo_verifier.chain.contracts import Call
@@ -42,6 +44,8 @@ class Asked:
     playing: int
     done: int
     reports: Sequence[Mapping[str, Any]]
+    pause: Pause | None = None  # the last one
+    leaves: bool = False  # an exit was asked for here
 
 
 @dataclass
@@ -68,7 +72,11 @@ class Standing:
         info = self.reader.node_of(asked.node)
         self._membership(audits, info, head, current)
         self._money(info)
-        publishes = info.state is NodeState.REGISTERED and (asked.last_round is None or current <= asked.last_round)
+        paused = asked.pause is not None and asked.pause.covers(current)
+        if asked.pause is not None and paused:
+            told.facts["paused"] = f"until round {asked.pause.until}: it promises nothing new"
+        last = asked.last_round
+        publishes = info.state is NodeState.REGISTERED and (last is None or current <= last) and not paused
         told.reasons["rounds"] = round_reasons(Played(current, asked.playing, asked.done, asked.reports, publishes))
         self._batches(audits, info, head, current)
 
@@ -79,10 +87,14 @@ class Standing:
             "bond": f"{coins(info.bond)} of {coins(bond)}",
             "endpoint": info.endpoint,
         }
+        if info.state is NodeState.EXITING:
+            self.told.facts["exit"] = withdrawal(self.reader, info.exit_block)
         debts = debts_of(self.reader, audits, self.asked.node, current)
         self.told.facts["debts"] = {debt.round: coins(debt.fee) for debt in debts}
         unrevealed = self._unrevealed(head, current)
-        self.told.reasons["membership"] = member_reasons(Member(info, bond, self.asked.endpoint, debts, unrevealed))
+        self.told.reasons["membership"] = member_reasons(
+            Member(info, bond, self.asked.endpoint, debts, unrevealed, self.asked.leaves)
+        )
 
     def _unrevealed(self, head: int, current: int) -> list[Unrevealed]:
         """Verdicts of the last rounds that are overdue, or due in this round, most of which is over."""

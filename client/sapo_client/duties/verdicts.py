@@ -137,6 +137,8 @@ class Verdicts:
                 )
             return
         current = deal.round + COMMIT_AFTER[deal.stage]
+        if not self.actor.may_promise(current):
+            return  # also what was looked at again before a pause began
         call = Call("audits", "commitVerdicts", (node, deal.round, deal.stage, hash_))
         key = verdicts_key(deal.round, deal.stage)
         put_anew(self.actor.outbox, key, call, deadline_round=current, beacon=(current, deal.beacon))

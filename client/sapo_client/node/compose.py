@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.elsewhere import KeyWatch
+from sapo_client.duties.leaving import is_over
 from sapo_client.duties.promises import Promises
+from sapo_client.duties.requests import Requests
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
@@ -28,6 +31,7 @@ from sapo_client.node.loop import Node, Parts, raise_if
 from sapo_client.node.roles import Learns, Publisher
 from sapo_client.state import home as layout
 from sapo_client.state.report import SayOnce, StatusFile
+from sapo_client.state.requests import RequestBook
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns
 from sapo_verifier.audit import PolicyModel
@@ -62,6 +66,7 @@ class Resources:
     bases: Bases
     model: PolicyModel | None  # answers the policy check; None: that check is left out
     pins: PinBook
+    requests: RequestBook  # what its operator asks of it
     ballots: BallotBox | None  # where the node's verdicts are kept; None: it does not vote
     config: "TrainConfig"
     seed: int
@@ -128,7 +133,14 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         checkpoints=checkpoints,
     )
     turns = Turns(node, outbox)
-    actor = Actor(node, reader, AuditsReader(reader), outbox, turns, say)
+    elsewhere = KeyWatch(reader, outbox, node, open_.endpoint, say)
+
+    def adopt(endpoint: str) -> None:
+        elsewhere.endpoint = endpoint
+        open_.status.update(endpoint=endpoint)
+
+    requests = Requests(reader, outbox, node, open_.requests, adopt)
+    actor = Actor(node, reader, AuditsReader(reader), outbox, turns, say, requests.may_promise)
     promises = Promises(reader, Bond(actor), pays=open_.ballots is not None)
     duties = (
         None
@@ -149,7 +161,9 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         promises=promises,
         history=History(open_.home, outbox, open_.history_rounds),
         duties=duties,
-        elsewhere=KeyWatch(reader, outbox, node, open_.endpoint, say),
+        elsewhere=elsewhere,
+        requests=requests,
+        is_over=partial(is_over, actor, claims=duties is not None),
         say=say,
         status=open_.status,
         poll_seconds=open_.poll_seconds,

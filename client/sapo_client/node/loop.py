@@ -7,7 +7,8 @@ read back from the chain, the outbox and the last checkpoint, so that playing a 
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sapo_client.duties.duties import Duties
 from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
 from sapo_client.duties.promises import Promise, Promises
 from sapo_client.duties.registration import why_silent
+from sapo_client.duties.requests import Requests
 from sapo_client.node.history import History
 from sapo_client.node.patience import Patience
 from sapo_client.node.reporting import Stages, report_of, why_not_on_chain
@@ -71,6 +73,8 @@ class Parts:
     history: History
     duties: Duties | None  # None: it only publishes
     elsewhere: KeyWatch
+    requests: Requests
+    is_over: Callable[[], bool]  # it has withdrawn, and nothing is left to do
     say: SayOnce
     status: StatusFile
     poll_seconds: float
@@ -112,6 +116,9 @@ class Node:
                     self._play(round_)
                     self._done, troubles = round_, 0
                     self._status.update(done_round=round_, phase="waiting for the next round")
+                    if self._parts.is_over():
+                        log.warning("the bond is withdrawn, and nothing is left to do or to claim: the node ends")
+                        break
                 else:
                     self._wait_between_rounds(round_)
                 self._away.over()
@@ -240,13 +247,18 @@ class Node:
         info = self._reader.node_of(self._parts.node)
         if words := why_silent(info, int(self._spec.chain.bond, 16)):
             self._parts.say(words)
+        self._parts.requests.tell_exit(info)
         if words := self._parts.elsewhere.look(round_, info):
             self._status.update(trouble=words)
         return info
 
     def _publish(self, round_: int, beacon: bytes, info: NodeInfo) -> OwnRound:
         if info.state in (NodeState.REGISTERED, NodeState.EXITING):
-            return self._parts.own.publish(round_, beacon, self._parts.learner.published)
+            own = self._parts.own.publish(round_, beacon, self._parts.learner.published)
+            words = self._parts.requests.why_no_batch(round_)
+            if words and not own.groups and self._reader.policy_of(info.node, round_) is None:
+                own = replace(own, skipped=words)
+            return own
         return OwnRound([], skipped=f"the node is {info.state.value}: it cannot publish")
 
     def _audit(self, round_: int) -> tuple[list[Group], AuditCounts]:
@@ -277,8 +289,8 @@ class Node:
         target = max(round_, self._reader.current_round()) + 1
         if parts.last_round is not None and target > parts.last_round:
             return
-        if info.state is not NodeState.REGISTERED:
-            return  # it can promise nothing
+        if info.state is not NodeState.REGISTERED or not parts.requests.may_promise(target - 1):
+            return  # it can promise nothing, or is not to
         key = f"commit/{target}"
         if parts.outbox.call_of(key) is not None or self._reader.policy_of(parts.node, target) is not None:
             return
@@ -299,6 +311,7 @@ class Node:
     def _step(self, round_: int) -> None:
         """Let everything go on, wait one poll. Raises RoundOver once the round is over, Stopped if asked to."""
         parts = self._parts
+        parts.requests.go_on()
         if parts.duties is not None:
             parts.duties.go_on()
         else:
@@ -329,6 +342,7 @@ class Node:
 
     def _wait_between_rounds(self, round_: int) -> None:
         started = time.monotonic()
+        self._parts.requests.go_on()
         self._parts.promises.go_on()
         self._parts.outbox.pump()
         self._status.progress(self._parts.outbox.pending())

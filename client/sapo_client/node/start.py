@@ -23,6 +23,7 @@ from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
 from sapo_client.state.heartbeat import beating
 from sapo_client.state.report import StatusFile
+from sapo_client.state.requests import RequestBook
 from sapo_client.state.settings import SapoSettings, Settings
 from sapo_client.training.sapo import TrainConfig
 from sapo_client.transactions.outbox import Outbox
@@ -72,6 +73,8 @@ def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitSt
     stack.callback(outbox.close)
     pins = PinBook(home / layout.PINS)
     stack.callback(pins.close)
+    requests = RequestBook(home / layout.REQUESTS)
+    stack.callback(requests.close)
     ballots = BallotBox(home / layout.BALLOTS) if settings.audit.vote else None
     if ballots is not None:
         stack.callback(ballots.close)
@@ -103,6 +106,7 @@ def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitSt
         bases=bases,
         model=policy_model(bases, device=device) if settings.audit.policy_check else None,
         pins=pins,
+        requests=requests,
         ballots=ballots,
         config=train_config(settings.sapo),
         seed=settings.sapo.seed,

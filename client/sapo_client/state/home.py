@@ -18,6 +18,7 @@ KEYSTORE = "keystore.json"
 OUTBOX = "outbox.sqlite"
 PINS = "pins.sqlite"
 BALLOTS = "ballots.sqlite"
+REQUESTS = "requests.sqlite"
 CHECKPOINTS = "checkpoints"
 BLOCKS = "ipfs"  # of the embedded daemon
 ENGINE = "engine"  # what a vLLM process reads, and its log

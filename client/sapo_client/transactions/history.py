@@ -20,7 +20,8 @@ KINDS = {
     "verdicts": 1,  # a round and a stage: in the round of its commitment
     "reveal": 1,
     "claim": 1,  # a final round: in the one in which it became final. Those of `sapo claim` name what is not claimed
-    "endpoint": 1,  # a block: while it is the latest one
+    "endpoint": 1,  # a block: while it is the latest one; or a number, as those of life
+    "life": 1,  # a number: until the request that it is of is settled (duties/requests.py)
     "dispute": 50,  # a round and a batch: its bond comes back in 38 rounds; one that was lost counts for 50
     "absent": 50,
     "close": 38,  # a batch: as long as its dispute is looked for

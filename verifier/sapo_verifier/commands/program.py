@@ -36,7 +36,8 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Program:
-    """A program whose commands are modules of `package`, each with `add_command(commands)` and `run(options)`.
+    """A program whose commands are modules of `package`, each with `add_command(commands)` and `run(options)`; a hyphen
+    in a name is an underscore in the module's.
 
     around: entered while a command runs, to put errors of other kinds into words. group: of entry points, each a
     further command by the name and the module of whoever brings it.
@@ -56,7 +57,7 @@ class Program:
         commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
         asked = [name for name in arguments[:1] if name in self.commands]
         for name in asked or self.commands:
-            import_module(f"{self.package}.{name}").add_command(commands)
+            import_module(f"{self.package}.{name.replace('-', '_')}").add_command(commands)
         if not asked and self.group:
             from importlib.metadata import entry_points  # looks at all that is installed: not for every command
 

@@ -29,6 +29,7 @@ class Member:
     endpoint: str
     debts: Sequence[Debt]
     unrevealed: Sequence[Unrevealed]
+    leaves: bool = False  # its operator asked to exit
 
 
 def member_reasons(member: Member) -> list[str]:
@@ -36,9 +37,11 @@ def member_reasons(member: Member) -> list[str]:
     info, wrong = member.info, []
     if info.state is NodeState.SLASHED:
         return ["the node was slashed: its bond is gone, and it can take no part again; start over with another key"]
-    if info.state is not NodeState.REGISTERED:
-        return [f"the chain says that the node is {info.state.value}: it cannot publish"]
-    if info.bond < member.bond:
+    if info.state is not NodeState.REGISTERED and not (info.state is NodeState.EXITING and member.leaves):
+        wrong.append(f"the chain says that the node is {info.state.value}: it cannot publish")
+    if info.state not in (NodeState.REGISTERED, NodeState.EXITING):
+        return wrong
+    if info.state is NodeState.REGISTERED and info.bond < member.bond:
         wrong.append(
             f"the bond is short of {coins(member.bond - info.bond)} coins, so the node can promise nothing; while it "
             f"runs it tops it up by itself if {info.operator} holds enough"
@@ -53,7 +56,8 @@ def member_reasons(member: Member) -> list[str]:
     if info.endpoint != member.endpoint:
         wrong.append(
             f"peers look for its blocks at {info.endpoint[:300]!a}, as the chain says, and the node serves them at "
-            f"{member.endpoint}: start it again, which corrects that, or have its owner call Nodes.setEndpoint"
+            f"{member.endpoint}: `sapo set-endpoint` corrects that, or says what its owner"
+            " has to call"
         )
     return wrong
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sapo_client.state.requests import PAUSED
+
 ROUNDS_BEHIND = 2
 LAST_ROUNDS = 10
 MANY_SKIPPED = 5  # of those
@@ -28,7 +30,7 @@ def is_to_publish(round_: int, last_round: int | None) -> bool:
 
 def skipped(reports: Sequence[Mapping[str, Any]], current: int) -> dict[int, str]:
     """Why nothing was published in the last rounds, by round; from the node's first batch on, since a node that is new
-    has to commit a policy first."""
+    has to commit a policy first. Rounds of a pause are as they were meant to be."""
     if not reports:
         return {}
     published = [report["round"] for report in reports if not report.get("skipped")]
@@ -36,7 +38,7 @@ def skipped(reports: Sequence[Mapping[str, Any]], current: int) -> dict[int, str
     return {
         report["round"]: str(report["skipped"])
         for report in reports
-        if report.get("skipped") and first < report["round"] <= current
+        if report.get("skipped") and first < report["round"] <= current and not _is_paused(report)
     }
 
 
@@ -65,3 +67,7 @@ def round_reasons(played: Played) -> list[str]:
             f"because: {missed[max(missed)]}; rounds.jsonl has each reason"
         )
     return wrong
+
+
+def _is_paused(report: Mapping[str, Any]) -> bool:
+    return str(report["skipped"]).startswith(PAUSED)
