@@ -20,6 +20,7 @@ PINS = "pins.sqlite"
 BALLOTS = "ballots.sqlite"
 CHECKPOINTS = "checkpoints"
 BLOCKS = "ipfs"  # of the embedded daemon
+OWED = "owed"  # copies of the node's own blocks
 ENGINE = "engine"  # what a vLLM process reads, and its log
 LOCK = "lock"
 

@@ -24,6 +24,7 @@ class IpfsProxy:
         self.wants: str | None = None  # the Authorization that is let through; None: anybody
         self.allowed: tuple[str, ...] | None = None  # commands that it may use; None: all
         self.instead: tuple[int, dict[str, str], bytes] | None = None  # of every answer: status, headers, body
+        self.not_instead: tuple[str, ...] = ()  # of these commands' answers
         self.asked: list[tuple[str, str | None]] = []
         self._host = urlsplit(daemon_url).netloc
         proxy = self
@@ -54,7 +55,7 @@ class IpfsProxy:
         command = urlsplit(request.path).path.removeprefix("/api/v0/")
         shown = request.headers.get("Authorization")
         self.asked.append((command, shown))
-        if self.instead is not None:
+        if self.instead is not None and command not in self.not_instead:
             status, headers, answer = self.instead
         elif self.wants is not None and (shown != self.wants or command not in (self.allowed or (command,))):
             status, headers, answer = 403, {"Content-Type": "text/plain"}, b"403 - Forbidden\n"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from sapo_verifier.errors import UsageError
-from sapo_verifier.keystore import read_secret
 
 FORMS = "write one line into it, `user:password` or `bearer TOKEN`, as Kubo's API.Authorizations has them"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750
@@ -32,6 +31,8 @@ def read_credentials(file: Path) -> Credentials:
 
     Raises UsageError for another line, and KeystoreError as keystore.read_secret does.
     """
+    from sapo_verifier.keystore import read_secret  # late, as few need it
+
     lines = read_secret(file, "file of the IPFS API's credentials", FORMS)
     line = lines[0].strip() if lines else ""
     scheme, _, token = line.partition(" ")
