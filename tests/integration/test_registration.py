@@ -1,7 +1,9 @@
 """From a home to a registered node with its own daemon: everything that can be missing, told in words."""
 
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -96,6 +98,13 @@ def test_registering_waits_for_coins_and_the_daemon_ends_with_its_node(net: Swar
     wait_until("it plays", lambda: _runs(home), seconds=60)
     assert home.said("starting the embedded IPFS daemon")
 
+    def serves() -> set[int]:
+        return {pid for pid, command in users_of(home.path).items() if "ipfs.daemon.serve" in command}
+
+    (daemon_pid,) = serves()
+    os.kill(daemon_pid, signal.SIGKILL)
+    wait_until("the daemon is started again", lambda: serves() - {daemon_pid}, seconds=60)
+
     second = sapo(*home.words())
     assert second.returncode == 3
     assert "another process runs the node" in second.stderr
@@ -156,9 +165,10 @@ def test_an_operator_of_nobody_is_refused(net: Swarm, tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_by_something_else(net: Swarm, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        gateway = f"/ip4/127.0.0.1/tcp/{taken.getsockname()[1]}/http"
+        port = taken.getsockname()[1]
+        gateway = f"/ip4/127.0.0.1/tcp/{port}/http"
         words = Home(net, tmp_path, "--ipfs-gateway", gateway).run("--register", status=3).stderr
-    assert f"the embedded IPFS daemon's gateway cannot listen on 127.0.0.1:{taken.getsockname()[1]}" in words
+    assert f"the embedded IPFS daemon's gateway cannot listen on 127.0.0.1:{port}" in words
     assert "set [ipfs] gateway in node.toml to a free port" in words
 
 

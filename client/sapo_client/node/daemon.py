@@ -10,11 +10,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from sapo_client.node.patience import DAEMON, Absence
+from sapo_client.node.patience import DAEMON, LONGEST_WAIT, Absence
 from sapo_client.state import home as layout
 from sapo_client.state.ports import free_ports, own_addresses, why_taken
 from sapo_client.state.report import StatusFile
 from sapo_client.state.settings import IpfsSettings
+from sapo_verifier.backoff import Backoff
 from sapo_verifier.errors import UnableError
 from sapo_verifier.files import lock_file
 from sapo_verifier.ipfs import BlockStore, DaemonAway, StoreFailed, parse_endpoint
@@ -85,15 +86,49 @@ def _start(repo: Path, ipfs: IpfsSettings, store: BlockStore, stack: ExitStack) 
     command = [sys.executable, "-m", "sapo_verifier.ipfs.daemon.serve", "--repo", str(repo)]
     command += ["--api", f"{api.host}:{api.port}", "--gateway", f"{gateway.host}:{gateway.port}"]
     command += ["--exit-with-stdin"]  # so that it never outlives us, whatever ends us
-    daemon = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    stack.callback(_end, daemon)
+    daemon = _Embedded(command)
+    stack.callback(daemon.end)
     deadline = time.monotonic() + READY_SECONDS
     while not _answers(store):
-        if daemon.poll() is not None or time.monotonic() > deadline:
-            raise UnableError(
-                f"the embedded IPFS daemon did not start (exit status {daemon.poll()}); its words are above"
-            )
+        if (status := daemon.process.poll()) is not None or time.monotonic() > deadline:
+            raise UnableError(f"the embedded IPFS daemon did not start (exit status {status}); its words are above")
         time.sleep(0.2)
+    threading.Thread(target=daemon.look_after, name="ipfs", daemon=True).start()
+
+
+class _Embedded:
+    """The daemon's process; one that ends by itself is started again, for as long as the node has patience."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._over = threading.Event()
+        self._lock = threading.Lock()  # none is started after `end`
+        self.process = self._spawn()
+
+    def look_after(self) -> None:
+        waits = Backoff(FIRST_WAIT, LONGEST_WAIT)
+        while True:
+            status = self.process.wait()
+            if self._over.wait(waits.next()):
+                return
+            log.error("the embedded IPFS daemon has ended (exit status %s); it is started again", status)
+            with self._lock:
+                if self._over.is_set():
+                    return
+                self.process = self._spawn()
+
+    def end(self) -> None:
+        with self._lock:
+            self._over.set()
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
 
 def _refuse_repo(repo: Path) -> None:
@@ -117,12 +152,3 @@ def _answers(store: BlockStore) -> bool:
     except StoreFailed:
         return False
     return True
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

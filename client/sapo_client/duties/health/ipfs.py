@@ -12,7 +12,7 @@ from sapo_verifier.ipfs.gateway import RAW
 from sapo_verifier.ipfs.kubo_client import KuboClient
 
 _REMEDY = {
-    "embedded": "It ends with the node: start that again",
+    "embedded": "The node starts it again; if that does not help, start the node again",
     "external": "It is not the node's own ([ipfs] daemon), which waits for it",
 }
 
