@@ -139,7 +139,7 @@ class DevnetNode:
             self.process.resume()
 
     def _daemon_again(self) -> None:
-        """Where it was, and before the node, which would else start a daemon of its own."""
+        """Where it was, and before the node, which waits for it."""
         api, gateway = (":".join(address.split("/")[2:5:2]) for address in (self.api, self.gateway))
         said = self.daemon.log.stat().st_size
         self.daemon = self._start_daemon(api, gateway)
@@ -161,7 +161,8 @@ class DevnetNode:
         for other in options.policies:
             if other.base != policy.base:
                 command += ["--base-folder", str(other.folder)]
-        command += ["--ipfs-api", self.api, "--ipfs-gateway", self.gateway, "--poll-seconds", "0.2"]
+        command += ["--ipfs-api", self.api, "--ipfs-gateway", self.gateway, "--ipfs-daemon", "external"]
+        command += ["--poll-seconds", "0.2"]
         command += ["--i", str(options.own_groups), "--j", str(options.external_groups)]
         command += ["--seed", str(options.seed), "--threads", str(options.threads)]
         if options.last_round is not None:

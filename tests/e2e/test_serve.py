@@ -4,10 +4,8 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 from devnet_run import STOP_SECONDS, start_devnet
@@ -34,8 +32,6 @@ def test_a_stranger_joins_one_that_is_served(tmp_path: Path, random_policy: Path
         password = ["--password-file", network["password_file"]]
         join = ["--deployment", network["deployment"], "--rpc", network["rpc"], "--policy", network["bases"]["pocket"]]
         join += ["--allow-private", "--light-key", "--threads", "1", "--poll-seconds", "0.2"]
-        for name, port in zip(("--ipfs-api", "--ipfs-gateway"), free_ports(2), strict=True):
-            join += [name, f"/ip4/127.0.0.1/tcp/{port}/http"]
         subprocess.run([*SAPO, "init", "--home", home, *join, *password], check=True, capture_output=True, timeout=60)
         (home / "keystore.json").unlink()
         shutil.copy(network["keystore"], home / "keystore.json")
@@ -71,11 +67,3 @@ def said(log: Path) -> dict[str, str]:
     names = ("rpc", "deployment", "keystore", "password_file", "address", "chain_id")
     found = dict(re.findall(rf"^({'|'.join(names)}) +(\S.*)$", log.read_text(), re.MULTILINE))
     return found if len(found) == len(names) and "node0" in log.read_text() else {}
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]

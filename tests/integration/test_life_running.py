@@ -12,6 +12,7 @@ import pytest
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 from hexbytes import HexBytes
+from sapo_devnet.testkit.formula_network import FormulaNetwork, formula_network
 from web3 import HTTPProvider, Web3
 from web3.exceptions import TransactionNotFound
 
@@ -22,7 +23,6 @@ from sapo_client.state.settings import ChainSettings, IpfsSettings, PolicySettin
 from sapo_client.transactions.outbox import Outbox
 from sapo_devnet.chain import FUNDS
 from sapo_devnet.formula_nodes import FormulaNode
-from sapo_devnet.testkit.formula_network import FormulaNetwork, formula_network
 from sapo_verifier import keystore
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call

@@ -1,22 +1,33 @@
 """From a home to a registered node with its own daemon: everything that can be missing, told in words."""
 
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sapo_client.node import daemon
+from sapo_client.state.report import StatusFile
+from sapo_client.state.settings import IpfsSettings
 from sapo_devnet.nodes import SAPO
 from sapo_devnet.processes import Process
 from sapo_devnet.testkit.alive import descendants, remaining, users_of, wait_until
+from sapo_devnet.testkit.hostile_http import answer, hostile
+from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_devnet.testkit.swarm import Swarm, sapo, swarm
 from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_verifier import keystore
 from sapo_verifier.chain.reader import NodeState
+from sapo_verifier.errors import UnableError
+from sapo_verifier.ipfs import DaemonAway, StoreFailed
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +40,16 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Swarm]:
 
 
 class Home:
-    """A node's home whose daemon is the embedded one, on ports that nobody uses."""
+    """A node's home whose daemon is the embedded one, on ports that it finds by itself."""
 
     def __init__(self, net: Swarm, folder: Path, *options: Any, rpc: str = "") -> None:
         self.net = net
         self.path = folder / "home"
         self.password = folder / "password"
         keystore.write_random_password(self.password)
-        api, gateway = (f"/ip4/127.0.0.1/tcp/{_free_port()}/http" for _ in range(2))
         words = ["init", "--home", self.path, "--password-file", self.password, "--light-key", "--allow-private"]
         words += ["--deployment", net.folder / "deployment.json", "--rpc", rpc or net.chain.url, "--policy", net.policy]
-        words += ["--ipfs-api", api, "--ipfs-gateway", gateway, "--poll-seconds", "0.1", "--threads", "1"]
+        words += ["--poll-seconds", "0.1", "--threads", "1"]
         made = sapo(*words, *options)
         assert made.returncode == 0, made.stderr
         self.address = made.stdout.strip()
@@ -86,7 +96,14 @@ def test_registering_waits_for_coins_and_the_daemon_ends_with_its_node(net: Swar
     info = net.reader.node_of(home.address)
     assert (info.state, info.active, info.operator) == (NodeState.REGISTERED, True, home.address)
     wait_until("it plays", lambda: _runs(home), seconds=60)
-    assert home.said("starting the embedded one")
+    assert home.said("starting the embedded IPFS daemon")
+
+    def serves() -> set[int]:
+        return {pid for pid, command in users_of(home.path).items() if "ipfs.daemon.serve" in command}
+
+    (daemon_pid,) = serves()
+    os.kill(daemon_pid, signal.SIGKILL)
+    wait_until("the daemon is started again", lambda: serves() - {daemon_pid}, seconds=60)
 
     second = sapo(*home.words())
     assert second.returncode == 3
@@ -148,17 +165,49 @@ def test_an_operator_of_nobody_is_refused(net: Swarm, tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_by_something_else(net: Swarm, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        gateway = f"/ip4/127.0.0.1/tcp/{taken.getsockname()[1]}/http"
+        port = taken.getsockname()[1]
+        gateway = f"/ip4/127.0.0.1/tcp/{port}/http"
         words = Home(net, tmp_path, "--ipfs-gateway", gateway).run("--register", status=3).stderr
-    assert "cannot listen on 127.0.0.1" in words
-    assert "the embedded IPFS daemon did not start" in words
+    assert f"the embedded IPFS daemon's gateway cannot listen on 127.0.0.1:{port}" in words
+    assert "set [ipfs] gateway in node.toml to a free port" in words
+
+
+def test_a_foreign_daemon_is_not_taken_for_ones_own(net: Swarm, tmp_path: Path) -> None:
+    with ipfs_daemon(tmp_path) as foreign:
+        words = Home(net, tmp_path, "--ipfs-api", foreign.api).run("--register", status=3).stderr
+    assert f"at {foreign.api} an IPFS daemon answers already" in words
+    assert '[ipfs] daemon = "external"' in words
+    assert re.search(r'\[ipfs\] api = "/ip4/127.0.0.1/tcp/\d+/http" and gateway = "/ip4/127.0.0.1/tcp/\d+/http"', words)
+
+
+def test_blocks_that_another_daemon_has_are_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a killed node left is given a moment; one that stays is told."""
+    monkeypatch.setattr(daemon, "LEFT_SECONDS", 0.1)
+    with (
+        ipfs_daemon(tmp_path) as other,
+        pytest.raises(UnableError, match=rf"process {other.process.pid}\) has the blocks"),
+    ):
+        daemon._refuse_repo(other.repo)
+    daemon._refuse_repo(other.repo)
+
+
+def test_an_external_daemon_that_stays_away_or_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience has the end that the settings say; a refusal is none of its business."""
+    monkeypatch.setattr(daemon, "FIRST_WAIT", 0.01)
+    status, stop = StatusFile(tmp_path), threading.Event()
+    away = IpfsSettings(daemon="external", api="/ip4/127.0.0.1/tcp/1/http", patience_minutes=0.001)
+    with ExitStack() as stack, pytest.raises(DaemonAway, match=r"does not answer.*\[ipfs\] patience_minutes"):
+        daemon.open_store(tmp_path, away, status, stop, stack)
+    assert status.get("phase") == daemon.PHASE
+    with hostile(answer(b"403 - Forbidden", status="403 Forbidden")) as kubo, ExitStack() as stack:
+        closed = IpfsSettings(daemon="external", api=kubo.endpoint())
+        with pytest.raises(StoreFailed, match=r"\[ipfs\] api_auth_file"):
+            daemon.open_store(tmp_path, closed, status, stop, stack)
+    stop.set()
+    with ExitStack() as stack:
+        daemon.open_store(tmp_path, away, status, stop, stack)
 
 
 def _runs(home: Home) -> bool:
     status = sapo("status", "--home", home.path, "--json").stdout
     return '"phase": "waiting for the next round"' in status and '"running": true' in status
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

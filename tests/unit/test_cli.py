@@ -286,6 +286,30 @@ def test_init_names_what_cannot_be(
     assert not (home / "keystore.json").exists()
 
 
+def test_two_homes_on_one_machine_do_not_meet(tmp_path: Path, deployment: Path, password: Path) -> None:
+    """Each embedded daemon has its own ports, unless the options name them; an external one is where Kubo is."""
+    found = []
+    for name in ("one", "two"):
+        assert init(tmp_path / name, deployment, password) == 0
+        ipfs = Settings.load(tmp_path / name).ipfs
+        assert ipfs.daemon == "embedded"
+        found += [ipfs.api, ipfs.gateway]
+        assert all(re.fullmatch(r"/ip4/127\.0\.0\.1/tcp/[23]\d{4}/http", address) for address in found)
+    assert len(set(found)) == 4
+    given = ["--ipfs-api", "/ip4/127.0.0.1/tcp/5009/http", "--set", "ipfs.gateway=/ip4/0.0.0.0/tcp/8089/http"]
+    assert init(tmp_path / "given", deployment, password, *given) == 0
+    ipfs = Settings.load(tmp_path / "given").ipfs
+    assert (ipfs.api, ipfs.gateway) == ("/ip4/127.0.0.1/tcp/5009/http", "/ip4/0.0.0.0/tcp/8089/http")
+    (tmp_path / "auth").write_text("me:word")
+    kubo = ["--ipfs-daemon", "external", "--ipfs-auth-file", str(tmp_path / "auth")]
+    assert init(tmp_path / "kubo", deployment, password, *kubo) == 2
+    (tmp_path / "auth").chmod(0o600)
+    assert init(tmp_path / "kubo", deployment, password, *kubo) == 0
+    ipfs = Settings.load(tmp_path / "kubo").ipfs
+    assert (ipfs.daemon, ipfs.api) == ("external", "/ip4/127.0.0.1/tcp/5001/http")
+    assert ipfs.credentials(tmp_path / "kubo") is not None
+
+
 def test_init_makes_no_home_that_run_refuses(
     tmp_path: Path, deployment: Path, password: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -294,7 +318,7 @@ def test_init_makes_no_home_that_run_refuses(
     words += ["--base", "pocket", "--password-file", str(password), "--light-key"]
     assert cli.main(words) == 2
     err = capsys.readouterr().err
-    assert "/ip4/127.0.0.1/tcp/8080/http" in err
+    assert "from /ip4/127.0.0.1/tcp/" in err
     assert "--endpoint" in err
     assert "--allow-private" in err
     assert not (tmp_path / "home").exists()

@@ -115,6 +115,7 @@ def test_the_line_of_a_round_has_its_numbers(tmp_path: Path, caplog: pytest.LogC
         status=None,
         poll_seconds=0.0,
         patience_minutes=0.0,
+        daemon_patience_minutes=0.0,
     )
     stop: Any = None
     with caplog.at_level(logging.INFO):

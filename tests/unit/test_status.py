@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from sapo_client.commands import status
+from sapo_client.duties.health.ipfs import daemon_reasons
 from sapo_client.state.home import only_one
 from sapo_client.state.report import STATUS_FILE, RoundReport
 from sapo_client.state.settings import ChainSettings, IpfsSettings, PolicySettings, Settings
+from sapo_devnet.testkit.hostile_http import answer, hostile
 from sapo_devnet.testkit.networks import small_spec
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.errors import SapoError
@@ -64,6 +66,17 @@ def test_a_node_that_runs_without_its_chain(home: Path, capsys: pytest.CaptureFi
     chain, daemon = facts["reasons"]
     assert "127.0.0.1:9" in chain
     assert "the IPFS daemon at /ip4/127.0.0.1/tcp/7/http does not answer" in daemon
+    assert "The node starts it again" in daemon
+
+
+def test_an_external_daemon_is_its_operators_business(home: Path) -> None:
+    """Waited for, if it is away; if it refuses, that alone is said."""
+    ipfs = Settings.load(home).ipfs.model_copy(update={"daemon": "external"})
+    assert "It is not the node's own ([ipfs] daemon), which waits for it" in daemon_reasons(ipfs, home, 1.0)[0]
+    with hostile(answer(b"403 - Forbidden", status="403 Forbidden")) as kubo:
+        (words,) = daemon_reasons(ipfs.model_copy(update={"api": kubo.endpoint()}), home, 5.0)
+    assert "[ipfs] api_auth_file" in words
+    assert "waits" not in words
 
 
 def test_a_node_that_was_killed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

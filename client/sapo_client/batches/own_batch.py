@@ -17,6 +17,7 @@ from sapo_client.policy.policy import Policy
 from sapo_client.policy.published import Published
 from sapo_verifier.audit import Audit, fetch_batch
 from sapo_verifier.facts import BatchFacts
+from sapo_verifier.ipfs import StoreFailed
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,22 @@ class OwnBatches(Submissions):
                 skipped="blocks of the batch that was submitted are lost, and this machine makes another batch now: "
                 "nobody can fetch the one on chain",
             )
-        lost = [published.manifest, *published.blocks] if submitted else []
-        self.blocks.keep([*batch.blocks.values(), *lost], round_)
+        if submitted is not None:
+            self.blocks.keep([published.manifest, *published.blocks], round_)
+        self.blocks.keep([batch.blocks[batch.facts.manifest], *batch.blocks.values()], round_)
         if submitted is None:
             self.submit(batch.facts)
         return own_round(audit, self.policy, batch.stats)
 
     def _fetched(self, facts: BatchFacts) -> Audit | None:
-        """The batch of an earlier run, by the path that other nodes' batches take; None if a block of it is lost."""
+        """The batch of an earlier run, by the path that other nodes' batches take; None if a block of it is lost.
+
+        Raises StoreFailed where the daemon cannot tell.
+        """
         blocks = fetch_batch(self.blocks.store, self.spec, facts, [])
+        for found in blocks.values():
+            if isinstance(found, StoreFailed):
+                raise found
         if not all(isinstance(found, bytes) for found in blocks.values()):
             return None
         return Audit(facts, self.spec, blocks, self.worker, lambda _: self.policy.tokenizer)

@@ -29,6 +29,10 @@ class PinBook:
         """The digests that no round from `round_` on needs."""
         return [row[0] for row in self._db.execute("SELECT digest FROM pins WHERE until < ?", (round_,))]
 
+    def holds(self, digest: bytes) -> bool:
+        """Whether it is kept for some round."""
+        return self._db.execute("SELECT 1 FROM pins WHERE digest = ?", (digest,)).fetchone() is not None
+
     def forget(self, digest: bytes) -> None:
         with self._db:
             self._db.execute("DELETE FROM pins WHERE digest = ?", (digest,))

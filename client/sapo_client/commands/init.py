@@ -33,10 +33,14 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("--base-folder", type=Path, action="append", default=[], metavar="FOLDER", help=words)
     add_rpc_options(parser)
     parser.add_argument("--owner", help="the node's address, where this key is only its operator")
-    parser.add_argument("--ipfs-api", default="/ip4/127.0.0.1/tcp/5001/http", metavar="MULTIADDR", help="(%(default)s)")
-    parser.add_argument(
-        "--ipfs-gateway", default="/ip4/127.0.0.1/tcp/8080/http", metavar="MULTIADDR", help="(%(default)s)"
-    )
+    words = "the node's own IPFS daemon, or one that it waits for, such as Kubo (%(default)s)"
+    parser.add_argument("--ipfs-daemon", choices=("embedded", "external"), default="embedded", help=words)
+    words = "the daemon's RPC (embedded: a free port of loopback; external: /ip4/127.0.0.1/tcp/5001/http)"
+    parser.add_argument("--ipfs-api", metavar="MULTIADDR", help=words)
+    words = "where the embedded daemon serves blocks (a free port of loopback)"
+    parser.add_argument("--ipfs-gateway", metavar="MULTIADDR", help=words)
+    words = "with `user:password` or `bearer TOKEN` for an RPC that asks for it; readable by you only"
+    parser.add_argument("--ipfs-auth-file", type=Path, metavar="FILE", help=words)
     parser.add_argument("--endpoint", metavar="MULTIADDR", help="where peers reach this node's blocks (the gateway)")
     parser.add_argument("--allow-private", action="store_true", help="peers may be on private addresses (devnets)")
     parser.add_argument("--i", type=int, default=4, help="own groups per round (%(default)s)")
@@ -56,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     from sapo_client.policy.hub import model_folder
     from sapo_client.state import home
     from sapo_client.state.assignments import assigned, merged
+    from sapo_client.state.ports import own_addresses
     from sapo_client.state.settings import Settings
     from sapo_verifier import keystore
     from sapo_verifier.chain.urls import RPC, rpc_urls
@@ -77,11 +82,12 @@ def run(options: argparse.Namespace) -> int:
         },
         "audit": {"bases": [folder.resolve() for folder in options.base_folder]},
         "ipfs": {
-            "api": options.ipfs_api,
-            "gateway": options.ipfs_gateway,
+            "daemon": options.ipfs_daemon,
+            "api_auth_file": options.ipfs_auth_file.resolve() if options.ipfs_auth_file else None,
             "endpoint": options.endpoint,
             "allow_private": options.allow_private,
-        },
+        }
+        | {name: given for name in ("api", "gateway") if (given := getattr(options, f"ipfs_{name}"))},
         "sapo": {
             "own_groups": options.i,
             "external_groups": options.j,
@@ -91,7 +97,11 @@ def run(options: argparse.Namespace) -> int:
         "generation": {"engine": options.engine},
         "threads": options.threads,
     }
-    settings = Settings.checked(merged(document, assigned(options.set), "the options"), "the options")
+    document = merged(document, assigned(options.set), "the options")
+    if document["ipfs"]["daemon"] == "embedded":
+        document["ipfs"] = dict(zip(("api", "gateway"), own_addresses(), strict=True)) | document["ipfs"]
+    settings = Settings.checked(document, "the options")
+    settings.ipfs.credentials(options.home.expanduser())
     address = home.init(options.home.expanduser(), settings, options.password_file, light=options.light_key)
     print(keystore.BACKUP, file=sys.stderr)
     print(address)

@@ -85,7 +85,7 @@ def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None, probe:
     if asked is not None:
         asked = replace(asked, pause=pause, leaves=leaves)
     urls = rpcs or settings.chain.rpc_urls(home)
-    told, others = _elsewhere(settings, urls, deployment, asked, end, ask_daemon=process.running)
+    told, others = _elsewhere(settings, home, urls, deployment, asked, end, ask_daemon=process.running)
     facts |= told.facts | {"healthy": not reasons + others, "reasons": reasons + others}
     _print(facts, as_json=as_json)
     return 0 if facts["healthy"] else 1
@@ -133,6 +133,7 @@ def _asked(
 
 def _elsewhere(
     settings: "Settings",
+    home: Path,
     urls: Sequence[str],
     deployment: "Deployment",
     asked: "Asked | None",
@@ -159,7 +160,7 @@ def _elsewhere(
 
     given = end - time.monotonic()
     chain = Work(look)
-    daemon = Work(lambda: daemon_reasons(settings.ipfs.api, IPFS_SECONDS) if ask_daemon else [])
+    daemon = Work(lambda: daemon_reasons(settings.ipfs, home, IPFS_SECONDS) if ask_daemon else [])
     wrong = [] if asked else ["the node has not got as far as to know its address; see its log"]
     try:
         chain.result_by(end)

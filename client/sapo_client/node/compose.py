@@ -13,6 +13,7 @@ from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.pins import PinBook
 from sapo_client.batches.pool import Pool
 from sapo_client.batches.presence import Presence
+from sapo_client.batches.spares import Spares
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.bond import Bond
@@ -75,6 +76,7 @@ class Resources:
     audit_seconds: float  # for fetching all batches that a round wants
     last_round: int | None  # to publish in; None: no end
     history_rounds: int  # for which reports and settled transactions are kept
+    daemon_patience_minutes: float = 30.0  # without the IPFS daemon, in the same way
 
 
 def _own(**parts: Any) -> Publisher:
@@ -110,7 +112,8 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
     reader, outbox, node, spec = open_.reader, open_.outbox, open_.node, open_.reader.deployment.spec
     checkpoints = open_.home / layout.CHECKPOINTS
     say = SayOnce(log.warning)
-    blocks = makers.blocks(open_.store, open_.pins)
+    spares = Spares(open_.home / layout.OWED, open_.home / layout.BLOCKS)
+    blocks = makers.blocks(open_.store, open_.pins, spares)
     auditor = Auditor(
         reader, open_.store, spec, open_.worker, open_.bases.tokenizer, open_.model, open_.pins, voter=node
     )
@@ -169,6 +172,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         poll_seconds=open_.poll_seconds,
         patience_minutes=open_.patience_minutes,
         last_round=open_.last_round,
+        daemon_patience_minutes=open_.daemon_patience_minutes,
     )
     return Node(parts, stop)
 

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +22,9 @@ from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
 from sapo_client.duties.promises import Promise, Promises
 from sapo_client.duties.registration import why_silent
 from sapo_client.duties.requests import Requests
+from sapo_client.node.daemon import PHASE as WAITING_FOR_DAEMON
 from sapo_client.node.history import History
-from sapo_client.node.patience import Patience
+from sapo_client.node.patience import DAEMON, Absence, Patience
 from sapo_client.node.reporting import Stages, report_of, why_not_on_chain
 from sapo_client.node.roles import Learns, Publisher
 from sapo_client.node.round_log import RoundLog
@@ -35,6 +37,7 @@ from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainMismatch, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
 from sapo_verifier.errors import SapoError
+from sapo_verifier.ipfs import DaemonAway
 from sapo_verifier.schedule import FINAL_AFTER
 from sapo_verifier.trouble import Trouble
 
@@ -80,6 +83,7 @@ class Parts:
     poll_seconds: float
     patience_minutes: float  # without a chain, until the node gives up; 0: never
     last_round: int | None  # to publish in; afterwards the node only does what it owes. None: no end
+    daemon_patience_minutes: float = 30.0  # without the IPFS daemon, in the same way
 
 
 class Node:
@@ -97,13 +101,14 @@ class Node:
         self._waited = 0.0  # seconds between rounds
         self._away = Trouble(log)  # of a chain that does not answer
         self._patience = Patience(parts.patience_minutes, parts.poll_seconds)
+        self._daemon = Absence(log, parts.daemon_patience_minutes, parts.poll_seconds, DAEMON)
         self._bytes = (0, 0)  # up and down, when last counted
 
     # -- the loop --
 
     def run(self) -> None:
-        """Play rounds until asked to stop. Raises ChainUnavailable when the patience with an absent chain ends, and
-        SecondProgram."""
+        """Play rounds until asked to stop. Raises ChainUnavailable or DaemonAway when the patience with what is absent
+        ends, and SecondProgram."""
         self._resume()
         troubles = 0
         while not self._stop.is_set():
@@ -114,6 +119,7 @@ class Node:
                 if round_ > self._done:
                     self._rounds.begins(round_)
                     self._play(round_)
+                    self._daemon.over()
                     self._done, troubles = round_, 0
                     self._status.update(done_round=round_, phase="waiting for the next round")
                     if self._parts.is_over():
@@ -145,6 +151,10 @@ class Node:
                 self._chain_is_away(error)
                 self._away.seen(str(error))
                 self._stop.wait(self._patience.after(error))
+            except DaemonAway as error:
+                self._status.update(phase=WAITING_FOR_DAEMON, trouble=str(error))
+                self._rounds.because(round_, f"the IPFS daemon was away: {error}")
+                self._stop.wait(self._daemon.seen(error))
             except SapoError as error:
                 troubles += 1
                 self._status.update(trouble=str(error))
@@ -169,6 +179,8 @@ class Node:
         with stages.timed("waiting"):
             beacon = self._played = self._beacon(round_)
         info = self._standing(round_)
+        if words := parts.blocks.look_after(round_):
+            parts.say(words)
         with stages.timed("generating"):
             self._status.update(phase="generating")
             own = self._publish(round_, beacon, info)
@@ -215,7 +227,8 @@ class Node:
     def _resume(self) -> None:
         self._parts.learner.resume()
         self._parts.history.resume()
-        self._bytes = self._parts.blocks.traffic()
+        with suppress(DaemonAway):  # the first round waits for it
+            self._bytes = self._parts.blocks.traffic()
         self._status.update(node=self._parts.node, phase="starting", round=-1, done_round=-1)
 
     def _pace(self) -> dict[str, float]:

@@ -68,6 +68,7 @@ def ready(
         from sapo_verifier.folders import check_supported
 
         endpoint = layout.public_endpoint(settings.ipfs, f"{home / 'node.toml'}: [ipfs] endpoint")
+        settings.ipfs.credentials(home)
         deployment = Deployment.load(settings.chain.deployment)
         base = base_in(deployment.spec, settings.policy.folder, settings.policy.base)
         account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))

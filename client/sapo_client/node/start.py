@@ -1,13 +1,8 @@
 """`sapo run`: from a home folder to a running node, every part closed again however it ends."""
 
-import logging
 import signal
-import subprocess
-import sys
 import threading
-import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import torch
 
@@ -17,6 +12,7 @@ from sapo_client.duties.registration import ensure_registered
 from sapo_client.generation.factory import make_engine
 from sapo_client.node.alone import wait_until_alone
 from sapo_client.node.compose import HONEST, Makers, Resources, compose
+from sapo_client.node.daemon import open_store
 from sapo_client.node.patience import Patience
 from sapo_client.node.preflight import Ready
 from sapo_client.policy.policy import Policy
@@ -24,18 +20,14 @@ from sapo_client.state import home as layout
 from sapo_client.state.heartbeat import beating
 from sapo_client.state.report import StatusFile
 from sapo_client.state.requests import RequestBook
-from sapo_client.state.settings import SapoSettings, Settings
+from sapo_client.state.settings import SapoSettings
 from sapo_client.training.sapo import TrainConfig
 from sapo_client.transactions.outbox import Outbox
-from sapo_verifier.errors import UnableError
-from sapo_verifier.ipfs import BlockStore, GatewayReader, StoreFailed, parse_endpoint
+from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker
 
-log = logging.getLogger(__name__)
-
 LOOK_SECONDS = 5.0  # for one block of a producer that is looked for again
-DAEMON_SECONDS = 120.0  # for the embedded IPFS daemon to become ready on a slow machine
 
 
 def run(ready: Ready, makers: Makers = HONEST) -> None:
@@ -47,19 +39,21 @@ def run(ready: Ready, makers: Makers = HONEST) -> None:
     status.update(node=ready.node, endpoint=ready.endpoint, phase="starting")
     with ExitStack() as stack:
         stack.enter_context(beating(status))
-        resources = _open(ready, status, stop, stack)
+        # The daemon first: after a restart peers can fetch again while the model loads.
+        store = open_store(ready.home, ready.settings.ipfs, status, stop, stack)
+        if stop.is_set():
+            return
+        resources = _open(ready, store, status, stop, stack)
         if not stop.is_set():
             compose(resources, stop, makers).run()
 
 
-def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitStack) -> Resources:
+def _open(ready: Ready, store: BlockStore, status: StatusFile, stop: threading.Event, stack: ExitStack) -> Resources:
     settings = ready.settings
     home, node, reader, bases = ready.home, ready.node, ready.reader, ready.bases
     spec, scratch = reader.deployment.spec, home / layout.ENGINE
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    # The daemon first: after a restart peers can fetch again while the model loads.
-    store = _store(home, settings, stack)
     patience = min(settings.ipfs.seconds_per_source, LOOK_SECONDS)
     peers = stack.enter_context(GatewayReader(allow_private=settings.ipfs.allow_private, timeout=patience))
     worker = stack.enter_context(TaskWorker())
@@ -115,6 +109,7 @@ def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitSt
         audit_seconds=settings.audit.seconds,
         last_round=settings.sapo.last_round,
         history_rounds=settings.history.rounds,
+        daemon_patience_minutes=settings.ipfs.patience_minutes,
     )
 
 
@@ -128,43 +123,3 @@ def train_config(settings: SapoSettings) -> TrainConfig:
         learning_rate=settings.learning_rate or defaults.learning_rate,
         micro_batch_tokens=settings.micro_batch_tokens,
     )
-
-
-def _store(home: Path, settings: Settings, stack: ExitStack) -> BlockStore:
-    """The daemon that answers at the configured address, or else the embedded one, started here."""
-    ipfs = settings.ipfs
-    store = stack.enter_context(BlockStore(ipfs.api, allow_private=ipfs.allow_private, timeout=ipfs.seconds_per_source))
-    if _answers(store):
-        return store
-    api, gateway = (parse_endpoint(address, allow_private=True) for address in (ipfs.api, ipfs.gateway))
-    log.info("no IPFS daemon answers at %s; starting the embedded one", ipfs.api)
-    command = [sys.executable, "-m", "sapo_verifier.ipfs.daemon.serve", "--repo", str(home / layout.BLOCKS)]
-    command += ["--api", f"{api.host}:{api.port}", "--gateway", f"{gateway.host}:{gateway.port}"]
-    command += ["--exit-with-stdin"]  # so that it never outlives us, whatever ends us
-    daemon = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    stack.callback(_end, daemon)
-    deadline = time.monotonic() + DAEMON_SECONDS
-    while not _answers(store):
-        if daemon.poll() is not None or time.monotonic() > deadline:
-            raise UnableError(
-                f"the embedded IPFS daemon did not start (exit status {daemon.poll()}); its words are above"
-            )
-        time.sleep(0.2)
-    return store
-
-
-def _answers(store: BlockStore) -> bool:
-    try:
-        store.stat()
-    except StoreFailed:
-        return False
-    return True
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

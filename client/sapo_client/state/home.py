@@ -21,6 +21,7 @@ BALLOTS = "ballots.sqlite"
 REQUESTS = "requests.sqlite"
 CHECKPOINTS = "checkpoints"
 BLOCKS = "ipfs"  # of the embedded daemon
+OWED = "owed"  # copies of the node's own blocks
 ENGINE = "engine"  # what a vLLM process reads, and its log
 LOCK = "lock"
 

@@ -14,6 +14,7 @@ from sapo_verifier.errors import UsageError
 
 if TYPE_CHECKING:
     from sapo_client.policy.policy import PolicyOptions
+    from sapo_verifier.ipfs import Credentials
 
 FILE_NAME = "node.toml"
 LEAST_HISTORY = 100  # rounds: a node looks back no further by far (transactions/history.py)
@@ -52,12 +53,21 @@ class ChainSettings(Section):
 class IpfsSettings(Section):
     """Which daemon keeps this node's blocks, and where others reach them."""
 
+    daemon: Literal["embedded", "external"] = "embedded"  # the node's own; or one that it waits for, such as Kubo
     api: str = "/ip4/127.0.0.1/tcp/5001/http"
+    api_auth_file: Path | None = None  # with `user:password` or `bearer TOKEN` for the API; relative to the home
     gateway: str = "/ip4/127.0.0.1/tcp/8080/http"  # where the embedded daemon listens
     endpoint: str | None = None  # the multiaddr that peers use; None: the gateway's
     allow_private: bool = False  # a devnet's peers live on loopback
     seconds_per_source: Annotated[float, Field(gt=0, le=600)] = 10.0  # for one block from one peer
+    patience_minutes: Annotated[float, Field(ge=0, le=1e6)] = 30.0  # without the daemon, as [chain] has it
     probe_url: Annotated[str, Field(pattern="^https?://[^/?#]+")] | None = None  # a gateway of somebody else's
+
+    def credentials(self, home: Path) -> "Credentials | None":
+        """For the API. Raises UsageError for a file that others can read, or that holds none."""
+        from sapo_verifier.ipfs import read_credentials
+
+        return read_credentials(home / self.api_auth_file.expanduser()) if self.api_auth_file else None
 
 
 class PolicySettings(Section):

@@ -48,7 +48,7 @@ class FormulaBatches(Submissions):
         if facts is None:
             return OwnRound([], skipped="no policy was committed for this round in time")
         made, blocks = formula_batch(self.spec, facts, self.base, self.worker)
-        self.blocks.keep(blocks.values(), round_)
+        self.blocks.keep([blocks[made.manifest], *blocks.values()], round_)
         if self.submitted(facts) is None:
             self.submit(made)
         return OwnRound([], completions=made.slots * self.spec.group_size, reward=made.claim.bit_count())

@@ -1,11 +1,13 @@
 """Blocks: the stores that fetch and publish them, and the small daemon that keeps and serves them."""
 
+from sapo_verifier.ipfs.credentials import Credentials, read_credentials
 from sapo_verifier.ipfs.endpoints import Endpoint, parse_endpoint
 from sapo_verifier.ipfs.errors import (
     BlockCorrupt,
     BlockError,
     BlockTooLarge,
     BlockUnavailable,
+    DaemonAway,
     EndpointError,
     PeerTooSlow,
     PeerUnreachable,
@@ -20,6 +22,8 @@ __all__ = [
     "BlockStore",
     "BlockTooLarge",
     "BlockUnavailable",
+    "Credentials",
+    "DaemonAway",
     "Endpoint",
     "EndpointError",
     "GatewayReader",
@@ -28,4 +32,5 @@ __all__ = [
     "RepoError",
     "StoreFailed",
     "parse_endpoint",
+    "read_credentials",
 ]

@@ -44,3 +44,7 @@ class StoreFailed(BlockError):  # noqa: N818  (the protocol's word)
     """The own daemon does not answer or cannot store: this machine's trouble, never the publisher's."""
 
     exit_status = UNABLE
+
+
+class DaemonAway(StoreFailed):
+    """The own daemon cannot be reached, or not in time. It may come back; the only kind that is waited for."""

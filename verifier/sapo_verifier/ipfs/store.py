@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Self
 
 from sapo_verifier.cid import BLOCK_LIMIT, cid
+from sapo_verifier.ipfs.credentials import Credentials
 from sapo_verifier.ipfs.endpoints import Endpoint, parse_endpoint
 from sapo_verifier.ipfs.errors import (
     BlockError,
@@ -164,15 +165,24 @@ class GatewayReader:
 
 
 class BlockStore(GatewayReader):
-    """A node's store: `api` is the multiaddr of the RPC of its own daemon, `sapo ipfs` or Kubo.
+    """A node's store: `api` is the multiaddr of the RPC of its own daemon, `sapo ipfs` or Kubo. `credentials`: if that
+    asks for some.
 
     A block is looked for on the own disk, then at the given peers' gateways, then through the daemon's own network
     (peers that it is connected to; with Kubo, libp2p). What was fetched is stored and pinned.
     """
 
-    def __init__(self, api: str, *, allow_private: bool, timeout: float = 10.0, workers: int = 8) -> None:
+    def __init__(
+        self,
+        api: str,
+        *,
+        allow_private: bool,
+        timeout: float = 10.0,
+        workers: int = 8,
+        credentials: Credentials | None = None,
+    ) -> None:
         super().__init__(allow_private=allow_private, timeout=timeout, workers=workers)
-        self._daemon = KuboClient(api, timeout=timeout)
+        self._daemon = KuboClient(api, timeout=timeout, credentials=credentials)
 
     def close(self) -> None:
         super().close()
@@ -191,8 +201,8 @@ class BlockStore(GatewayReader):
         return self._daemon.collect()
 
     def has(self, digest: bytes) -> bool:
-        """Whether the own daemon holds the block."""
-        return self._daemon.on_disk(digest, BLOCK_LIMIT) is not None
+        """Whether the own daemon holds the block, whole. Raises StoreFailed."""
+        return self._daemon.holds(digest)
 
     def stat(self) -> Mapping[str, Any]:
         """The daemon's repo/stat: NumObjects, RepoSize; of `sapo ipfs` also GatewayBytesServed."""

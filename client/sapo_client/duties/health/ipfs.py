@@ -1,22 +1,31 @@
 """The node's own IPFS daemon, and whether somebody else's gateway gets a block of this node."""
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from sapo_client.state.settings import IpfsSettings
 from sapo_verifier import net
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest, cid
 from sapo_verifier.errors import UsageError
-from sapo_verifier.ipfs import StoreFailed, parse_endpoint
+from sapo_verifier.ipfs import DaemonAway, StoreFailed, parse_endpoint
 from sapo_verifier.ipfs.gateway import RAW
 from sapo_verifier.ipfs.kubo_client import KuboClient
 
+_REMEDY = {
+    "embedded": "The node starts it again; if that does not help, start the node again",
+    "external": "It is not the node's own ([ipfs] daemon), which waits for it",
+}
 
-def daemon_reasons(api: str, seconds: float) -> list[str]:
-    """Whether the daemon at this multiaddr answers; each try may take `seconds`."""
-    client = KuboClient(api, timeout=seconds)
+
+def daemon_reasons(ipfs: IpfsSettings, home: Path, seconds: float) -> list[str]:
+    """Whether the node's daemon answers as one; each try may take `seconds`. Raises UsageError for a bad
+    api_auth_file."""
+    client = KuboClient(ipfs.api, timeout=seconds, credentials=ipfs.credentials(home))
     try:
         client.stat()
     except StoreFailed as error:
-        return [f"peers cannot fetch this node's blocks: {error}. An embedded one ends with the node: start that again"]
+        remedy = f". {_REMEDY[ipfs.daemon]}" if isinstance(error, DaemonAway) else ""
+        return [f"peers cannot fetch this node's blocks: {error}{remedy}"]
     finally:
         client.close()
     return []

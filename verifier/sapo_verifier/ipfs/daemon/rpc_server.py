@@ -42,6 +42,7 @@ class RpcServer:
         commands: dict[str, Handler] = {
             "block/put": self._block_put,
             "block/get": self._block_get,
+            "block/stat": self._block_stat,
             "pin/rm": self._pin_rm,
             "repo/stat": self._repo_stat,
             "repo/gc": self._repo_gc,
@@ -84,6 +85,10 @@ class RpcServer:
     async def _block_get(self, request: web.Request) -> web.Response:
         data = await self._find(request, _digest(request))
         return web.Response(body=data, content_type="application/octet-stream")
+
+    async def _block_stat(self, request: web.Request) -> web.Response:
+        digest = _digest(request)
+        return _json({"Key": cid(digest), "Size": len(await self._find(request, digest))})
 
     async def _pin_rm(self, request: web.Request) -> web.Response:
         digest = _digest(request)
