@@ -171,11 +171,10 @@ class Settings(Section):
             return cls.model_validate(document)
         except ValidationError as error:
             from sapo_verifier.chain.errors import scrub
+            from sapo_verifier.nearest import first_mistake
 
-            first = error.errors(include_url=False)[0]
-            raise UsageError(
-                f"{where}: {'.'.join(map(str, first['loc']))} = {scrub(repr(first['input']))}: {first['msg']}"
-            ) from error
+            key, value, words = first_mistake(error, cls)
+            raise UsageError(f"{where}: {key} = {scrub(repr(value))}: {words}") from error
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Self:
         """With some settings replaced, each by section and name. Raises UsageError that names what cannot be."""
