@@ -76,7 +76,7 @@ def ready(
         with open_chain(deployment, settings.chain.rpc_urls(home)) as reader:
             info = reader.node_of(node)
             if info.state in (NodeState.NONE, NodeState.WITHDRAWN):
-                refuse_unregistered(info, operator, int(deployment.spec.chain.bond, 16), register=register)
+                refuse_unregistered(reader, info, operator, register=register)
             else:
                 refuse_useless(info, operator)
             bases = Bases([settings.policy.folder, *settings.audit.bases])

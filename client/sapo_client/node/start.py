@@ -1,7 +1,6 @@
 """`sapo run`: from a home folder to a running node, every part closed again however it ends."""
 
 import logging
-import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from sapo_client.node.alone import wait_until_alone
 from sapo_client.node.compose import HONEST, Makers, Resources, compose
 from sapo_client.node.patience import Patience
 from sapo_client.node.preflight import Ready
+from sapo_client.node.stopping import stopping
 from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
 from sapo_client.state.heartbeat import beating
@@ -40,11 +40,9 @@ DAEMON_SECONDS = 120.0  # for the embedded IPFS daemon to become ready on a slow
 def run(ready: Ready, makers: Makers = HONEST) -> None:
     """Run the node until SIGTERM or SIGINT. Raises SapoError with what to do where something is missing."""
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     status = StatusFile(ready.home)
     status.update(node=ready.node, endpoint=ready.endpoint, phase="starting")
-    with ExitStack() as stack:
+    with stopping(stop), ExitStack() as stack:
         stack.enter_context(beating(status))
         resources = _open(ready, status, stop, stack)
         if not stop.is_set():
@@ -64,9 +62,14 @@ def _open(ready: Ready, status: StatusFile, stop: threading.Event, stack: ExitSt
     worker = stack.enter_context(TaskWorker())
     worker.check_versions(spec)
     device, options = settings.policy.device, settings.policy.options(settings.sapo.seed)
+    started = time.monotonic()
+    log.info("loading the base %s from %s", ready.base.id, bases.folder(ready.base))
     policy = Policy.load(bases.folder(ready.base), ready.base, device=device, options=options)
     engine = stack.enter_context(
         make_engine(policy, spec, settings.generation, threads=settings.threads, scratch=scratch)
+    )
+    log.info(
+        "loaded it onto %s, with the engine %s: %.1f s", device, settings.generation.engine, time.monotonic() - started
     )
     outbox = Outbox.at_home(home, settings.chain, reader, ready.account)
     stack.callback(outbox.close)
