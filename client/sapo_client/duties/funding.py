@@ -51,5 +51,5 @@ def need(reader: ChainReader, account: str, bond: int) -> Need:
 
 def rounded_up(wei: int) -> int:
     """To DIGITS digits, so that a person can type it."""
-    step = 10 ** max(0, len(str(wei)) - DIGITS)
+    step: int = 10 ** max(0, len(str(wei)) - DIGITS)
     return -(-wei // step) * step

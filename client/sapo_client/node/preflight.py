@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from sapo_client.generation.factory import check_engine
 from sapo_client.state import home as layout
+from sapo_client.state.joining import refuse_too_many
 from sapo_client.state.log_file import logging_to
 from sapo_client.state.settings import Settings
+from sapo_client.transactions.belongs import refuse_other_network
 from sapo_verifier.errors import UnableError
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ def ready(
 
         endpoint = layout.public_endpoint(settings.ipfs, f"{home / 'node.toml'}: [ipfs] endpoint")
         deployment = Deployment.load(settings.chain.deployment)
+        refuse_other_network(home, home / layout.OUTBOX, deployment)
+        refuse_too_many(settings.sapo.own_groups, deployment.spec, str(home / "node.toml"))
         base = base_in(deployment.spec, settings.policy.folder, settings.policy.base)
         account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
         operator = account.address.lower()
