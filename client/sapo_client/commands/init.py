@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
     from sapo_verifier.network_file import NetworkFile
 
     home_folder, network = options.home.expanduser(), NetworkFile.load(options.network) if options.network else None
+    folder = model_folder(policy_of(network, options.policy))
     deployment = network.deployment if network else Deployment.load(options.deployment)
     # A file of RPCs that cannot be is told before anything is made.
     urls = rpc_urls(options.rpc, options.rpc_file, network.rpc if network else ())
@@ -83,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             "owner": options.owner.lower() if options.owner else None,
         },
         "policy": {
-            "folder": model_folder(policy_of(network, options.policy)),
+            "folder": folder,
             "base": options.base,
             "lora_rank": options.lora_rank,
             "device": options.device,
