@@ -3,18 +3,25 @@
 import json
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sapo_client import cli
+from sapo_client.batches.submitting import Submissions
 from sapo_client.commands.doctor import status_of
+from sapo_client.node.alone import wait_until_alone
 from sapo_client.node.checkup import Line
+from sapo_client.node.patience import Patience
 from sapo_client.node.preflight import ready
 from sapo_client.node.trial import judged, speed_line
+from sapo_client.state.report import StatusFile
 from sapo_client.state.settings import PolicySettings, Settings
 from sapo_client.transactions.outbox import Outbox
 from sapo_devnet.testkit.anvil import anvil
@@ -213,6 +220,33 @@ def test_doctor_from_an_empty_account_to_a_registered_node(
         (folder / "base" / "more").unlink()
     status, lines = doctor("--rpc", "http://127.0.0.1:9")
     assert (status, lines["RPC http://127.0.0.1:9"][0]) == (3, "bad"), "nothing is known to be wrong"
+
+
+def test_what_a_new_nodes_key_sent_before_is_no_warning(
+    chain: tuple[Network, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of somebody who deployed the network with it, or bought coins."""
+    caplog.set_level("INFO")
+    network, _ = chain
+    account, w3, reader = network.chain.account(5), network.chain.w3, network.reader()
+    w3.eth.send_transaction({"from": account.address, "to": account.address, "value": 1})  # type: ignore[typeddict-item]
+    outbox, status = Outbox(tmp_path / "outbox.sqlite", reader, account), StatusFile(tmp_path)
+    patience = Patience(1.0, 0.1)
+    node = account.address.lower()
+    wait_until_alone(reader, outbox, node, status, poll_seconds=0.1, patience=patience, stop=threading.Event())
+    outbox.close()
+    assert f"the key {node} was used before its node" in caplog.text
+    assert [record for record in caplog.records if record.levelname != "INFO"] == []
+
+
+def test_a_new_nodes_first_round_is_told_from_one_that_it_was_late_for(chain: tuple[Network, Path]) -> None:
+    network, _ = chain
+    nobody: Any = None
+    address = network.chain.account(6).address.lower()
+    new = Submissions(network.reader(), nobody, nobody, nobody, network.spec, address)
+    assert "the node is new" in new.why_none()
+    late: Any = SimpleNamespace(call=lambda call: (5, 3, 0) if call.function == "missedOf" else None)
+    assert "no policy was committed for this round in time" in replace(new, reader=late).why_none()
 
 
 def test_the_exit_status_says_whether_something_is_bad_or_not_known() -> None:

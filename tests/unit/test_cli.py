@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "transformers", "vllm", "web3", "aiohttp", "reasoning_gym", "numpy", "eth_account")
 MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"]}
 HELP = (
-    "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo doctor", "sapo claim", "sapo bench", "sapo ipfs",
-    "sapo network", "sapo network spec", "sapo network deploy", "sapo network show",
+    "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo doctor", "sapo claim", "sapo bench",
+    "sapo ipfs", "sapo network", "sapo network spec", "sapo network deploy", "sapo network show",
     "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round",
 )  # fmt: skip
 MOST_SECONDS = 0.5
