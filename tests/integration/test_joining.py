@@ -31,6 +31,7 @@ from sapo_verifier import keystore
 from sapo_verifier.bases import digest_of_folder
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.cli import main as audit
 from sapo_verifier.errors import SapoError, UsageError
 from sapo_verifier.network_file import NetworkFile
 from sapo_verifier.networks import pocket_spec
@@ -280,3 +281,15 @@ def test_a_trial_that_takes_too_long_is_ended(
     line = speed_line(settings, chain[0].spec, tmp_path, 0.05)
     assert (line.level, "was not generated and trained on within" in line.words) == ("bad", True)
     assert speed_line(settings, chain[0].spec, tmp_path, 600.0).level == "warning"
+
+
+def test_an_auditor_needs_the_network_file_alone(
+    chain: tuple[Network, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, folder = chain
+    network.mine_to_round(0)
+    words = ["round", "0", "--network", str(folder / "network.toml"), "--no-fetch"]
+    assert audit(words) == 0
+    assert "round 0 (final in round 6, now 0): 0 batches" in capsys.readouterr().out
+    assert audit([*words, "--deployment", "deployment.json"]) == 2
+    assert "not allowed with" in capsys.readouterr().err

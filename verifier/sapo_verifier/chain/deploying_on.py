@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 # That each takes, as measured; what a constructor is given changes little of it.
 GAS = {"BlockhashBeacon": 290_000, "Nodes": 1_790_000, "Rounds": 2_980_000, "Audits": 5_180_000, "Rewards": 1_500_000}
-ROOM_BLOCKS = 50  # between now and round 0, for five transactions and their confirmations
+ROOM_BLOCKS = 50  # between now and round 0, at least, for five transactions and their confirmations
+ROOM_SECONDS = 600.0
 POLL_SECONDS = 0.2
 AGAIN_SECONDS = 30.0  # after which what is not mined is sent again, dearer where blocks ask more
 MOST_LOOKS = 25  # at a nonce that is used, until it counts as used by another transaction
@@ -93,7 +94,7 @@ class Deploying:
         chain_id = self.w3.eth.chain_id
         if known is None:
             nonce = int(self.w3.eth.get_transaction_count(to_checksum_address(sender)))
-            first_block = self.w3.eth.block_number + ROOM_BLOCKS if first_block is None else first_block
+            first_block = self._room() if first_block is None else first_block
         else:
             nonce = known.first_nonce
             if first_block not in (None, known.first_block):
@@ -134,6 +135,14 @@ class Deploying:
         if [step.code for step in known.steps] != [step.code for step in made.steps]:
             raise UsageError(f"{self.path} was begun with other contracts; go on with the version that began it")
         return known
+
+    def _room(self) -> int:
+        """A block that is far enough ahead, at the pace of the last blocks."""
+        head = self.w3.eth.block_number
+        back = min(head, ROOM_BLOCKS)
+        times = [int(self.w3.eth.get_block(block)["timestamp"]) for block in (head - back, head)]
+        pace = (times[1] - times[0]) / back if back else 0.0
+        return head + (max(ROOM_BLOCKS, round(ROOM_SECONDS / pace)) if pace else ROOM_BLOCKS)
 
     def _code(self, name: str, arguments: list[Any]) -> tuple[bytes, bytes]:
         whole = creation_code(self.artifacts, name, arguments)
