@@ -151,7 +151,7 @@ class DevnetNode:
         self.api, self.gateway = daemon_addresses(self.daemon)
         keystore.write_random_password(self._password)
         command = [*SAPO, "init", "--home", str(self.home), "--password-file", str(self._password), "--light-key"]
-        command += ["--deployment", str(options.deployment), "--allow-private"]
+        command += ["--deployment", str(options.deployment), "--allow-private", "--offline"]
         for url in [options.rpc] if isinstance(options.rpc, str) else options.rpc:
             command += ["--rpc", url]
         policy = options.policies[self.number % len(options.policies)]

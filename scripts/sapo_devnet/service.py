@@ -15,6 +15,7 @@ from sapo_devnet.network import in_words
 from sapo_devnet.state import RUN, STATE, claim, write
 from sapo_verifier import keystore
 from sapo_verifier.errors import SapoError
+from sapo_verifier.network_file import NetworkFile
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
 POLL_SECONDS = 0.5
@@ -78,10 +79,21 @@ def _described(folder: Path, net: Devnet) -> dict[str, Any]:
     password = keystore.read_password(guest / "password")
     address = keystore.create(guest / "keystore.json", password, work_factor=keystore.LIGHT_WORK_FACTOR)
     net.fund(address)
+    document = {
+        "name": "devnet",
+        "chain_id": net.deployment.chain_id,
+        "rpc": [net.rpc],
+        "gateways": [node.gateway for node in net.nodes],
+        "bases": {base.id: str(net.policy) for base in net.deployment.spec.bases},
+        "deployment": net.deployment,
+    }
+    network = net.folder / "network.toml"
+    NetworkFile.checked(document, "the devnet").save(network)
     return {
         "ready": True,
         "folder": str(folder),
         "pid": os.getpid(),
+        "network": str(network),
         "chain_id": net.deployment.chain_id,
         "rpc": net.rpc,
         "deployment": str(net.deployment_file),

@@ -30,7 +30,7 @@ def test_a_stranger_joins_one_that_is_served(tmp_path: Path, random_policy: Path
         assert said(log).items() <= {name: str(value) for name, value in network.items()}.items()
 
         password = ["--password-file", network["password_file"]]
-        join = ["--deployment", network["deployment"], "--rpc", network["rpc"], "--policy", network["bases"]["pocket"]]
+        join = ["--network", network["network"], "--policy", "pocket"]
         join += ["--allow-private", "--light-key", "--threads", "1", "--poll-seconds", "0.2"]
         subprocess.run([*SAPO, "init", "--home", home, *join, *password], check=True, capture_output=True, timeout=60)
         (home / "keystore.json").unlink()
@@ -64,6 +64,6 @@ def test_a_stranger_joins_one_that_is_served(tmp_path: Path, random_policy: Path
 
 def said(log: Path) -> dict[str, str]:
     """Name and value of each line that was printed, once all are."""
-    names = ("rpc", "deployment", "keystore", "password_file", "address", "chain_id")
+    names = ("network", "rpc", "deployment", "keystore", "password_file", "address", "chain_id")
     found = dict(re.findall(rf"^({'|'.join(names)}) +(\S.*)$", log.read_text(), re.MULTILINE))
     return found if len(found) == len(names) and "node0" in log.read_text() else {}

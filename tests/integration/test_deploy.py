@@ -1,23 +1,32 @@
 """`sapo network deploy` as a person runs it, against a real Anvil."""
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sapo_client import cli
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.testkit.anvil import Anvil
+from sapo_devnet.testkit.faulty_rpc import faulty_rpc
 from sapo_devnet.testkit.networks import deploy_on, small_spec
 from sapo_verifier import keystore
 from sapo_verifier.chain.contracts import Call
-from sapo_verifier.chain.deploying import contract_address, deploy
+from sapo_verifier.chain.deploying import ORDER, contract_address, deploy
+from sapo_verifier.chain.deploying_on import GAS, Deploying
 from sapo_verifier.chain.deployment import Deployment
-from sapo_verifier.chain.errors import ChainError
+from sapo_verifier.chain.errors import ChainError, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.chain.rpc import connect_for_sending, transport
+from sapo_verifier.errors import SapoError, UsageError
+from sapo_verifier.network_file import NetworkFile
 
 
 def run(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -73,6 +82,7 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level("DEBUG")
     password = tmp_path / "password"
@@ -81,7 +91,7 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
     address = keystore.create(tmp_path / "key.json", secret, work_factor=keystore.LIGHT_WORK_FACTOR)
     out = tmp_path / "deployment.json"
     arguments = ["--rpc", anvil.url, "--keystore", tmp_path / "key.json", "--password-file", password]
-    arguments += ["--spec", spec_file, "--out", out, "--first-block", 50]
+    arguments += ["--spec", spec_file, "--out", out, "--first-block", 50, "--confirmations", 0]
 
     status, broke_out, broke_err = run_here(capsys, *arguments)
     assert status == 1
@@ -89,10 +99,29 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
     assert not out.exists()
 
     anvil.rpc("anvil_setBalance", address, hex(10**18))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    status, _, asked_err = run_here(capsys, *arguments)
+    assert (status, "nobody is here to agree to that: pass --yes" in asked_err) == (2, True)
+    assert re.search(r"deploying takes about 11,740,000 gas: [0-9.]+ coins at [0-9.]+ gwei", asked_err)
+    assert anvil.w3.eth.get_transaction_count(anvil.w3.to_checksum_address(address)) == 0
+    arguments += ["--yes", "--name", "testnet", "--public-rpc", "https://rpc.example.org"]
+    arguments += ["--base-from", "pocket=owner/pocket@abc"]
     status, done_out, done_err = run_here(capsys, *arguments)
-    assert (status, done_err) == (0, "")
+    assert status == 0, done_err
     deployment = Deployment.load(out)
     assert deployment.first_block == 50
+    network = NetworkFile.load(tmp_path / "testnet.toml")
+    assert (network.deployment, network.rpc) == (deployment, ["https://rpc.example.org"])
+    assert cli.main(["network", "show", str(tmp_path / "testnet.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert deployment.contracts.audits in shown
+    assert "owner/pocket@abc" in shown
+    steps = json.loads((tmp_path / "deployment.transactions.json").read_text())["steps"]
+    assert [step["contract"] for step in steps] == list(ORDER)
+    for step in steps:
+        sent = anvil.w3.eth.get_transaction(step["transaction"])["input"].hex()
+        assert sent.endswith(step["encoded_arguments"].removeprefix("0x")), "as an explorer asks for them"
+        assert abs(step["gas"] - GAS[step["contract"]]) < 20_000, "what the cost is reckoned by"
 
     status, _, again = run_here(capsys, *arguments)
     assert (status, "exists already" in again) == (2, True)
@@ -114,6 +143,8 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
         ({"--first-block": "0"}, 1, "round 0 would begin at block 0"),
         ({"--unlocked": "0x" + "99" * 20}, 1, "holds no key of that account; use a keystore"),
         ({"--unlocked": "me"}, 2, "'me' is no address"),
+        ({"--public-rpc": "ws://rpc"}, 2, "is no public RPC"),
+        ({"--base-from": "gpt=owner/gpt"}, 2, "--base-from names gpt, which the spec does not have"),
     ],
 )
 def test_mistakes_are_answered_in_a_sentence(
@@ -180,6 +211,91 @@ def test_a_transaction_in_between_is_noticed(anvil: Anvil, monkeypatch: pytest.M
     monkeypatch.setattr(deploying, "contract_address", lambda sender, nonce: honest(sender, nonce + 1))
     with pytest.raises(ChainError, match=r"deployed at 0x[0-9a-f]{40} instead of .* deploy again"):
         deploy(anvil.w3, anvil.account(0), small_spec(), artifacts=ROOT / "out")
+
+
+def deploying(url: str, anvil: Anvil, path: Path, **options: Any) -> Deploying:
+    options = {"confirmations": 0, "timeout": 20.0} | options
+    return Deploying(connect_for_sending(url), anvil.account(0), small_spec(), path, **options)
+
+
+def agree(cost: object) -> None:
+    """To whatever it costs."""
+
+
+def nonce(anvil: Anvil) -> int:
+    return int(anvil.w3.eth.get_transaction_count(anvil.account(0).address))
+
+
+@pytest.mark.parametrize("sent", [0, 2, 4])
+@pytest.mark.parametrize("arrives", [False, True])
+def test_an_rpc_that_is_lost_between_two_transactions(anvil: Anvil, tmp_path: Path, sent: int, arrives: bool) -> None:
+    """Whether the transaction that it was lost with arrived or not: the next run goes on, and sends nothing twice."""
+    count = 0
+
+    def fault(method: str, params: Any) -> dict[str, Any] | None:
+        nonlocal count
+        count += method == "eth_sendRawTransaction"
+        if count <= sent:
+            return None
+        if arrives and method == "eth_sendRawTransaction":
+            anvil.rpc(method, *params)
+        return {"code": -32000, "message": "header not found"}
+
+    path = tmp_path / "journal"
+    with faulty_rpc(anvil.url, fault, status=502) as lost, pytest.raises(ChainUnavailable), transport(lost.url):
+        deploying(lost.url, anvil, path).run(agree)
+    assert nonce(anvil) == sent + arrives
+    made = deploying(anvil.url, anvil, path).run(agree)
+    assert nonce(anvil) == 5
+    reader = ChainReader(anvil.url, made)
+    reader.check()
+    reader.close()
+    assert deploying(anvil.url, anvil, path).run(lambda cost: pytest.fail("nothing is left to pay for")) == made
+    assert nonce(anvil) == 5
+
+
+def test_a_deployment_that_is_killed_goes_on(anvil: Anvil, tmp_path: Path) -> None:
+    """Signed, on disk, and gone before it was sent."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(words: str) -> None:
+        if words.startswith("Rounds"):
+            raise Killed
+
+    path = tmp_path / "journal"
+    with pytest.raises(Killed):
+        deploying(anvil.url, anvil, path, say=killed).run(agree, 100)
+    assert nonce(anvil) == 3
+    with pytest.raises(UsageError, match="begun with round 0 at block 100"):
+        deploying(anvil.url, anvil, path).run(agree, 90)
+    other = replace(deploying(anvil.url, anvil, path), account=anvil.account(1))
+    with pytest.raises(UsageError, match="begun with another deployer"):
+        other.run(agree)
+    other = replace(deploying(anvil.url, anvil, path), spec=small_spec(max_new_tokens=8))
+    with pytest.raises(UsageError, match="begun with another spec digest"):
+        other.run(agree)
+    assert deploying(anvil.url, anvil, path).run(agree).first_block == 100
+    assert nonce(anvil) == 5
+
+
+def test_another_transaction_of_the_key_ends_a_deployment_in_words(anvil: Anvil, tmp_path: Path) -> None:
+    def another(words: str) -> None:
+        if words.startswith("Nodes"):
+            sender = anvil.account(0).address
+            anvil.w3.eth.send_transaction({"from": sender, "to": sender, "value": 1})  # type: ignore[typeddict-item]
+
+    with pytest.raises(SapoError, match=r"another transaction of 0x[0-9a-f]{40} came in between \(nonce 2\)"):
+        deploying(anvil.url, anvil, tmp_path / "journal", say=another).run(agree)
+
+
+def test_confirmations_are_waited_for(anvil: Anvil, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with pytest.raises(ChainUnavailable, match="3 blocks after block 5 did not come in 1 seconds"):
+        deploying(anvil.url, anvil, path, confirmations=3, timeout=1.0).run(agree)
+    anvil.mine(3)
+    assert deploying(anvil.url, anvil, path, confirmations=3, timeout=1.0).run(agree).block == 1
 
 
 def test_help_needs_no_chain_and_no_heavy_import() -> None:

@@ -83,7 +83,8 @@ def test_an_unregistered_node_is_told_what_to_do(home: Home) -> None:
     words = home.run(status=1).stderr
     assert f"node {home.address} is not registered" in words
     assert "--register" in words
-    assert re.search(r"Send it 1(\.0)? for the bond", words), words
+    asked = re.search(r"Send it 1\.(\d+) coins: 1 for the bond and 0\.\1 for the gas of 100 rounds", words)
+    assert asked, words
 
 
 def test_registering_waits_for_coins_and_the_daemon_ends_with_its_node(net: Swarm, home: Home) -> None:
@@ -117,6 +118,12 @@ def test_registering_waits_for_coins_and_the_daemon_ends_with_its_node(net: Swar
     assert node.exit_status() == 0, home.log.read_text()
     assert not remaining(children)
     assert not users_of(home.path)
+    assert re.search(rf"loading the base pocket from {re.escape(str(net.policy))}\n", home.log.read_text())
+    assert re.search(r"loaded it onto cpu, with the engine torch: [0-9.]+ s\n", home.log.read_text())
+    assert home.said("SIGTERM: the node stops")
+    ended = re.search(r"the node has stopped, ([0-9.]+) s after it was asked to", home.log.read_text())
+    assert ended
+    assert float(ended[1]) < 2, "under a second where the machine has nothing else to do"
 
     node = home.start()
     wait_until("it plays", lambda: len(descendants(node.pid)) >= 2 and _runs(home), seconds=60)

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "transformers", "vllm", "web3", "aiohttp", "reasoning_gym", "numpy", "eth_account")
 MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"]}
 HELP = (
-    "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo claim", "sapo bench", "sapo ipfs",
-    "sapo network", "sapo network spec", "sapo network deploy",
+    "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo doctor", "sapo claim", "sapo bench",
+    "sapo ipfs", "sapo network", "sapo network spec", "sapo network deploy", "sapo network show",
     "sapo register", "sapo pause", "sapo resume", "sapo top-up", "sapo set-endpoint", "sapo set-operator", "sapo exit",
     "sapo withdraw",
     "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round",
@@ -34,7 +34,7 @@ MOST_SECONDS = 0.5
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A deployment file of a network that is nowhere."""
-    spec = small_spec()
+    spec = small_spec(max_slots=8)
     names = ("nodes", "beacon", "rounds", "audits", "rewards", "token")
     contracts = Contracts(**{name: "0x" + f"{i + 1:02x}" * 20 for i, name in enumerate(names)})
     path = tmp_path_factory.mktemp("network") / "deployment.json"
@@ -60,7 +60,7 @@ def init(home: Path, deployment: Path, password: Path, *more: str) -> int:
     words = ["init", "--home", str(home), "--deployment", str(deployment), "--policy", str(home.parent / "model")]
     words += ["--base", "pocket", "--endpoint", "/dns4/node.example.org/tcp/443/https"]
     (home.parent / "model").mkdir(parents=True, exist_ok=True)
-    return cli.main([*words, "--password-file", str(password), "--light-key", *more])
+    return cli.main([*words, "--password-file", str(password), "--light-key", "--offline", *more])
 
 
 @pytest.mark.parametrize("command", HELP)

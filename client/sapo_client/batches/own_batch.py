@@ -35,7 +35,7 @@ class OwnBatches(Submissions):
         """
         facts = self.dealt(round_, beacon)
         if facts is None:
-            return OwnRound([], skipped="no policy was committed for this round in time")
+            return OwnRound([], skipped=self.why_none())
         submitted = self.submitted(facts)
         if submitted is not None and (audit := self._fetched(submitted)) is not None:
             return own_round(audit, self.policy)

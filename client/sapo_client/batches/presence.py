@@ -92,7 +92,7 @@ class Presence:
                 return True  # a daemon's network hides who gave a block
             self.peers.get(wanted[0], limit=wanted[1], peers=[endpoint])
         except (BlockError, EndpointError) as error:
-            log.info("not served: %s", error)
+            log.debug("not served: %s", error)
             return False
         return True
 

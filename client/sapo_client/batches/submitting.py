@@ -75,6 +75,13 @@ class Submissions:
             committed.slots,
         )
 
+    def why_none(self) -> str:
+        """Why there is nothing to publish in a round that no policy was committed for."""
+        _, last, _ = self.reader.call(Call("rounds", "missedOf", (self.node,)))
+        if last == 0:
+            return "the node is new: it commits its first policy in this round, for the next one"
+        return "no policy was committed for this round in time"
+
     def submit(self, facts: BatchFacts) -> None:
         """Into the outbox, and on its way."""
         args = (facts.node, facts.round, facts.beacon, facts.manifest, facts.root, facts.claim)

@@ -1,12 +1,21 @@
-"""`sapo network`: a new network, from the rules of its spec to its contracts on a chain."""
+"""`sapo network`: a network, from the rules of its spec to its contracts on a chain, and what its file says."""
 
 import argparse
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from sapo_client.commands.options import json_option, number_from
 from sapo_verifier.commands.options import add_rpc_options
 from sapo_verifier.commands.program import Commands, add_parser
 from sapo_verifier.errors import UsageError
+
+if TYPE_CHECKING:
+    from sapo_verifier.chain.deploying_on import Cost
+    from sapo_verifier.chain.deployment import Deployment
+    from sapo_verifier.spec import Spec
 
 STYLES = ("chatml", "llama3", "gemma", "plain")  # those of sapo_verifier.templates
 SPEC = """Write a network's rules for language models that follow an instruction, as JSON.
@@ -15,18 +24,24 @@ Each base is measured from its folder: digest, vocabulary, ends, context. Its pr
 others) unless --template says otherwise. Edit the rest to taste; then
 `sapo network deploy --spec` takes the file. A digest is over all files of a folder: say with the spec where it is from.
 """
-DEPLOY = """Deploy the contracts for a spec and write the deployment file that everybody who takes part needs.
+DEPLOY = """Deploy the contracts for a spec; write the deployment file, and the network file for everybody who joins.
 
-With --keystore the key signs here; with --unlocked a devnet's RPC signs itself.
+With --keystore the key signs here: what it costs is said first, and what breaks off goes on when the same command is
+run again; OUT.transactions.json then has the transactions and constructor arguments. With --unlocked a devnet's RPC
+signs itself.
 """
 
 
 def add_command(commands: Commands) -> None:
-    """Give `sapo` the command, with its two steps."""
-    network = commands.add_parser("network", help="make a new network", description="Make a new network.")
+    """Give `sapo` the command, with its steps."""
+    words = "make a new network, or show what a network's file says"
+    network = commands.add_parser("network", help=words, description=words[0].upper() + words[1:] + ".")
     steps = network.add_subparsers(title="steps", metavar="STEP", required=True)
     _add_spec(steps)
     _add_deploy(steps)
+    show = add_parser(steps, "show", "what a network's file says", run_show)
+    show.add_argument("file", type=Path, metavar="FILE", help="the network's file")
+    json_option(show)
 
 
 def _add_spec(steps: Commands) -> None:
@@ -55,7 +70,18 @@ def _add_deploy(steps: Commands) -> None:
     parser.add_argument("--first-block", type=int, metavar="N", help="first block of round 0 (default: shortly after)")
     words = "forge's output folder, for contracts that you compiled (default: those of this installation)"
     parser.add_argument("--artifacts", type=Path, metavar="DIR", help=words)
-    parser.add_argument("--replace", action="store_true", help="overwrite --out if it exists")
+    parser.add_argument("--replace", action="store_true", help="overwrite what an earlier deployment wrote")
+    parser.add_argument("--yes", action="store_true", help="pay what it costs, without being asked")
+    words = "blocks to wait for after the last transaction (%(default)s)"
+    parser.add_argument("--confirmations", type=number_from(0), default=5, metavar="N", help=words)
+    parser.add_argument("--name", metavar="NAME", help="the network's name (sapo- and the chain's id)")
+    parser.add_argument("--network", type=Path, metavar="FILE", help="the network file to write (NAME.toml beside OUT)")
+    words = "for the network file: an RPC that anybody may use; repeat"
+    parser.add_argument("--public-rpc", action="append", default=[], metavar="URL", help=words)
+    words = "for the network file: where blocks are to be had; repeat"
+    parser.add_argument("--gateway", action="append", default=[], metavar="MULTIADDR", help=words)
+    words = "for the network file: where a base is from, such as qwen=Qwen/Qwen2.5-0.5B-Instruct@REVISION; repeat"
+    parser.add_argument("--base-from", type=_base, action="append", default=[], metavar="ID=MODEL", help=words)
 
 
 def run_spec(options: argparse.Namespace) -> int:
@@ -88,13 +114,12 @@ def run_spec(options: argparse.Namespace) -> int:
 
 
 def run_deploy(options: argparse.Namespace) -> int:
-    """Raises SapoError, in words; nothing is written then."""
-    from sapo_verifier import keystore
-    from sapo_verifier.chain import rpc
-    from sapo_verifier.chain.deploying import deploy
+    """Raises SapoError, in words; no deployment file is written then."""
+    from sapo_verifier.chain.deploy_journal import journal_of
     from sapo_verifier.chain.errors import coins
     from sapo_verifier.chain.reader import open_chain
     from sapo_verifier.chain.urls import rpc_urls
+    from sapo_verifier.network_file import NetworkFile
     from sapo_verifier.networks import read_spec
 
     if options.out.exists() and not options.replace:
@@ -103,23 +128,120 @@ def run_deploy(options: argparse.Namespace) -> int:
         raise UsageError("name the chain's RPC with --rpc URL or --rpc-file FILE")
     url = rpc_urls(options.rpc, options.rpc_file)[0]  # no other: a chain is chosen here, and not looked for
     spec = read_spec(options.spec)
-    account = options.unlocked
-    if options.keystore is not None:
-        account = keystore.load(options.keystore, keystore.read_password(options.password_file))
-
-    w3 = rpc.connect_for_sending(url)
-    with rpc.transport(url):
-        deployment = deploy(w3, account, spec, artifacts=options.artifacts, first_block=options.first_block)
-    rpc.close(w3)
-    deployment.save(options.out)
+    if options.out.exists():
+        journal_of(options.out).unlink(missing_ok=True)  # of what is replaced, and was finished
+    path, public = options.network, _public(options, spec)  # nothing is paid for before these can be
+    if path is None and options.name is not None:
+        path = options.out.with_name(f"{options.name}.toml")
+    if path is not None and path.exists() and not options.replace:
+        raise UsageError(f"{path} exists already; name another file with --network, or pass --replace")
+    deployment = _deployed(options, url, spec)
     with open_chain(deployment, url):
         pass  # it is the chain that the file describes
+    network = NetworkFile.checked(
+        public | {"name": options.name or f"sapo-{deployment.chain_id}", **_of(deployment)}, "the options"
+    )
+    path = path or options.out.with_name(f"{network.name}.toml")
+    network.save(path)
+    deployment.save(options.out)
 
     print(f"chain {deployment.chain_id}, block {deployment.block}; round 0 begins at block {deployment.first_block}")
     for name, address in deployment.contracts.model_dump().items():
         print(f"  {name:7} {address}")
     print(f"bond {coins(int(spec.chain.bond, 16))} coins; spec 0x{deployment.spec_digest.hex()}")
-    print(f"written to {options.out}. Hand it to everybody who takes part.")
+    print(f"written to {options.out}, and for everybody who takes part: {path}")
+    return 0
+
+
+def _deployed(options: argparse.Namespace, url: str, spec: "Spec") -> "Deployment":
+    from sapo_verifier import keystore
+    from sapo_verifier.chain import rpc
+    from sapo_verifier.chain.deploy_journal import journal_of
+    from sapo_verifier.chain.deploying import deploy
+    from sapo_verifier.chain.deploying_on import Deploying
+    from sapo_verifier.chain.errors import ChainUnavailable
+
+    key, first, artifacts = options.keystore, options.first_block, options.artifacts
+    account = None if key is None else keystore.load(key, keystore.read_password(options.password_file))
+    w3 = rpc.connect_for_sending(url)
+    try:
+        with rpc.transport(url):
+            if account is None:
+                return deploy(w3, options.unlocked, spec, artifacts=artifacts, first_block=first)
+            path, confirmations = journal_of(options.out), options.confirmations
+            made = Deploying(w3, account, spec, path, artifacts, confirmations, say=_say)
+            return made.run(_agreeing(yes=options.yes), first)
+    except ChainUnavailable as error:
+        if account is None:
+            raise
+        again = "run the same command again: it goes on where it was, and deploys nothing twice"
+        raise ChainUnavailable(f"{error}. Then {again}") from error
+    finally:
+        rpc.close(w3)
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def _agreeing(*, yes: bool) -> "Callable[[Cost], None]":
+    def agree(cost: "Cost") -> None:
+        _say(f"deploying takes {cost.words}")
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise UsageError("nobody is here to agree to that: pass --yes")
+        if input("Send the transactions? [y/N] ").strip().lower() not in ("y", "yes"):
+            raise UsageError("nothing was sent")
+
+    return agree
+
+
+def _public(options: argparse.Namespace, spec: "Spec") -> dict[str, Any]:
+    """What the network file says beside the deployment. Raises UsageError for what cannot be."""
+    from sapo_verifier.network_file import Public
+
+    public = {"rpc": options.public_rpc, "gateways": options.gateway, "bases": dict(options.base_from)}
+    Public.checked(public | {"name": options.name or "sapo"}, "the options")
+    if unknown := sorted(set(public["bases"]) - {base.id for base in spec.bases}):
+        raise UsageError(f"--base-from names {', '.join(unknown)}, which the spec does not have")
+    return public
+
+
+def _of(deployment: "Deployment") -> dict[str, Any]:
+    return {"chain_id": deployment.chain_id, "deployment": deployment}
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Raises NetworkFileError for a file that cannot be."""
+    from sapo_verifier.chain.errors import coins
+    from sapo_verifier.network_file import NetworkFile
+    from sapo_verifier.objects import hex_digest
+
+    network = NetworkFile.load(options.file)
+    deployment = network.deployment
+    spec, chain = deployment.spec, deployment.spec.chain
+    facts = {
+        "name": network.name,
+        "chain": network.chain_id,
+        "deployment": hex_digest(deployment.digest()),
+        "spec": hex_digest(deployment.spec_digest),
+        "round": f"{chain.round_blocks} blocks; round 0 begins at block {deployment.first_block}",
+        "batch": f"{spec.max_slots} groups of {spec.group_size} completions at most",
+        "bond": f"{coins(int(chain.bond, 16))} coins",
+        "versions": f"python {spec.versions.python}, reasoning-gym {spec.versions.reasoning_gym}",
+        "contracts": deployment.contracts.model_dump(),
+        "bases": {base.id: network.bases.get(base.id) or hex_digest(base.digest) for base in spec.bases},
+        "rpc": network.rpc,
+        "gateways": network.gateways,
+    }
+    if options.json:
+        print(json.dumps(facts, indent=1))
+        return 0
+    for name, value in facts.items():
+        rows = [f"{key:8} {each}" for key, each in value.items()] if isinstance(value, dict) else value
+        for row in rows if isinstance(rows, list) else [rows]:
+            print(f"{name:12} {row}")
     return 0
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.debts import debts_of, taken_by
+from sapo_client.duties.funding import need
 from sapo_client.transactions.turns import latest, put_anew
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins
@@ -32,7 +33,7 @@ class Bond:
         debts = debts_of(reader, self.actor.audits, self.actor.node, current)
         for debt in debts:
             key = f"settle/{debt.round}/{current}"
-            if key not in self._settling:
+            if key not in self._settling and debt.fee:
                 log.info("round %d: %s coins are owed for what this node missed", debt.round, coins(debt.fee))
             put_anew(outbox, key, debt.call, although_mined=True)
             self._settling[key] = debt.round
@@ -49,7 +50,7 @@ class Bond:
         if held <= missing:
             self.actor.say(
                 f"the bond is short of {coins(missing)} coins, and the account {outbox.address} holds only "
-                f"{coins(held)}: send it {coins(missing - held)} and some more for gas. Until then this node promises "
+                f"{coins(held)}: send it {need(reader, outbox.address, missing).words}. Until then this node promises "
                 "nothing, and only does what it owes"
             )
             return False
@@ -73,6 +74,8 @@ class Bond:
                 log.warning("round %d: this node took nothing from its own bond: %s", round_, state.reason)
                 continue
             taken, back = taken_by(self.actor.reader, state.hash, self.actor.node)
+            if not taken:
+                continue
             log.warning(
                 "round %d is settled: %s coins were taken from the bond for what this node missed, of which %s came "
                 "back to its caller",

@@ -23,7 +23,11 @@ class Debt:
 
 
 def debts_of(reader: ChainReader, audits: AuditsReader, node: str, current: int) -> list[Debt]:
-    """Everything that the node owes in round `current`, by round; [] if it is settled. Raises ChainUnavailable."""
+    """Everything that the node owes in round `current`, by round; [] if it is settled. Raises ChainUnavailable.
+
+    What somebody else settles between two questions is not among it, and a fee of 0 only where the network's rules say
+    so: without a settlement that node could promise nothing, either.
+    """
     if audits.is_settled(node):
         return []
     # However long ago the node was stopped: what it owes is about the rounds before its last policy.
@@ -33,7 +37,8 @@ def debts_of(reader: ChainReader, audits: AuditsReader, node: str, current: int)
     due = [(round_, call) for round_, call in calls if would_pass(reader, call, node)]
     # The chain may have gone on since `current` was read, and what it settles is what is overdue for the chain.
     current = max(current, reader.current_round())
-    return [Debt(round_, _fee(reader, audits, node, round_, current), call) for round_, call in due]
+    fees = [(round_, _fee(reader, audits, node, round_, current), call) for round_, call in due]
+    return [Debt(round_, fee, call) for round_, fee, call in fees if fee is not None]
 
 
 def taken_by(reader: ChainReader, settlement: bytes, node: str) -> tuple[int, int]:
@@ -54,10 +59,12 @@ def would_pass(reader: ChainReader, call: Call, sender: str) -> bool:
     return True
 
 
-def _fee(reader: ChainReader, audits: AuditsReader, node: str, round_: int, current: int) -> int:
+def _fee(reader: ChainReader, audits: AuditsReader, node: str, round_: int, current: int) -> int | None:
+    """Wei; None where nothing is owed of the round."""
     terms = audits.terms()
     missed = reader.policy_of(node, round_) is not None and reader.batch_of(node, round_) is None
     ballots = [
         audits.verdicts_of(node, round_, stage)[0] for stage in REVEAL_AFTER if current > round_ + REVEAL_AFTER[stage]
     ]
-    return missed * terms.missed_batch_fee + ballots.count(BallotState.COMMITTED) * terms.missed_reveal_fee
+    hidden = ballots.count(BallotState.COMMITTED)
+    return missed * terms.missed_batch_fee + hidden * terms.missed_reveal_fee if missed or hidden else None

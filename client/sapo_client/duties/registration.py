@@ -3,6 +3,7 @@
 import logging
 import threading
 
+from sapo_client.duties.funding import need
 from sapo_client.transactions.outbox import Outbox
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins
@@ -29,7 +30,7 @@ def ensure_registered(
     info = reader.node_of(node)
     bond = int(reader.deployment.spec.chain.bond, 16)
     if info.state in (NodeState.NONE, NodeState.WITHDRAWN):
-        refuse_unregistered(info, operator, bond, register=register)
+        refuse_unregistered(reader, info, operator, register=register)
         key = f"register/{info.registered_block}"
         # An earlier run may have stored it with another endpoint, which is put right below.
         call = outbox.call_of(key) or Call("nodes", "register", (operator, endpoint))
@@ -83,15 +84,22 @@ def refuse_useless(info: NodeInfo, operator: str) -> None:
         raise UsageError(f"the key {operator} is neither the owner {info.node} nor its operator {info.operator}")
 
 
-def refuse_unregistered(info: NodeInfo, operator: str, bond: int, *, register: bool) -> None:
+def refuse_unregistered(reader: ChainReader, info: NodeInfo, operator: str, *, register: bool) -> None:
     """Raises SapoError where the node is not registered, and is not to be or cannot be by this key."""
-    if not register:
-        raise SapoError(
-            f"node {info.node} is not registered. Send it {coins(bond)} for the bond and some more for gas, then "
-            "start it once with --register, which locks the bond"
-        )
-    if info.node != operator:
+    bond = int(reader.deployment.spec.chain.bond, 16)
+    if info.node != operator and register:
         raise UsageError(f"only the owner {info.node} can register the node, not its operator {operator}")
+    if info.node != operator:
+        raise SapoError(
+            f"node {info.node} is not registered. Its owner locks the bond of {coins(bond)} with Nodes.register; this "
+            f"operator, {operator}, needs {need(reader, operator, 0).words}"
+        )
+    if not register:
+        asked = need(reader, operator, bond)
+        todo = f"Send it {asked.words}. Then" if asked.missing else "It holds enough:"
+        raise SapoError(
+            f"node {info.node} is not registered. {todo} start it once with --register, which locks the bond"
+        )
 
 
 def _send(outbox: Outbox, key: str, call: Call, stop: threading.Event, *, value: int = 0) -> bool:

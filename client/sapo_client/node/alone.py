@@ -10,7 +10,7 @@ from sapo_client.state.report import StatusFile
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.strangers import Stranger, listed, nonces_used, recent_strangers, strangers
 from sapo_verifier.chain.errors import ChainUnavailable
-from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.chain.reader import ChainReader, NodeState
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +28,18 @@ def wait_until_alone(
     patience: Patience,
     stop: threading.Event,
 ) -> None:
-    """Returns at once where the outbox knows everything that its account sent in the last rounds; else after one round
-    in which the account sent nothing, or once `stop` is set.
+    """Returns at once where the outbox knows everything that its account sent in the last rounds, or where the node was
+    never registered; else after one round in which the account sent nothing, or once `stop` is set.
 
     status: the running node's. Raises SecondProgram where it sent something, and ChainUnavailable.
     """
     blocks = reader.deployment.spec.chain.round_blocks
     found = recent_strangers(reader, outbox, LOOK_BACK * blocks)
     if not found:
+        return
+    if reader.node_of(node).state is NodeState.NONE:
+        # Whatever a new node's key sent before, nobody has promised anything with it yet.
+        log.info("the key %s was used before its node: %s", outbox.address, listed(found))
         return
     head = reader.block_number()
     quiet = head + min(outbox.confirmations, blocks)

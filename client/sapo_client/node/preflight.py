@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from sapo_client.generation.factory import check_engine
 from sapo_client.state import home as layout
+from sapo_client.state.joining import refuse_too_many
 from sapo_client.state.log_file import logging_to
 from sapo_client.state.settings import Settings
+from sapo_client.transactions.belongs import refuse_other_network
 from sapo_verifier.errors import UnableError
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ def ready(
         endpoint = layout.public_endpoint(settings.ipfs, f"{home / 'node.toml'}: [ipfs] endpoint")
         settings.ipfs.credentials(home)
         deployment = Deployment.load(settings.chain.deployment)
+        refuse_other_network(home, home / layout.OUTBOX, deployment)
+        refuse_too_many(settings.sapo.own_groups, deployment.spec, str(home / "node.toml"))
         base = base_in(deployment.spec, settings.policy.folder, settings.policy.base)
         account = keystore.load(home / layout.KEYSTORE, keystore.read_password(password_file))
         operator = account.address.lower()
@@ -77,7 +81,7 @@ def ready(
         with open_chain(deployment, settings.chain.rpc_urls(home)) as reader:
             info = reader.node_of(node)
             if info.state in (NodeState.NONE, NodeState.WITHDRAWN):
-                refuse_unregistered(info, operator, int(deployment.spec.chain.bond, 16), register=register)
+                refuse_unregistered(reader, info, operator, register=register)
             else:
                 refuse_useless(info, operator)
             bases = Bases([settings.policy.folder, *settings.audit.bases])

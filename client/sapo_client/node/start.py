@@ -1,7 +1,8 @@
 """`sapo run`: from a home folder to a running node, every part closed again however it ends."""
 
-import signal
+import logging
 import threading
+import time
 from contextlib import ExitStack
 
 import torch
@@ -15,6 +16,7 @@ from sapo_client.node.compose import HONEST, Makers, Resources, compose
 from sapo_client.node.daemon import open_store
 from sapo_client.node.patience import Patience
 from sapo_client.node.preflight import Ready
+from sapo_client.node.stopping import stopping
 from sapo_client.policy.policy import Policy
 from sapo_client.state import home as layout
 from sapo_client.state.heartbeat import beating
@@ -27,17 +29,17 @@ from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker
 
+log = logging.getLogger(__name__)
+
 LOOK_SECONDS = 5.0  # for one block of a producer that is looked for again
 
 
 def run(ready: Ready, makers: Makers = HONEST) -> None:
     """Run the node until SIGTERM or SIGINT. Raises SapoError with what to do where something is missing."""
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     status = StatusFile(ready.home)
     status.update(node=ready.node, endpoint=ready.endpoint, phase="starting")
-    with ExitStack() as stack:
+    with stopping(stop), ExitStack() as stack:
         stack.enter_context(beating(status))
         # The daemon first: after a restart peers can fetch again while the model loads.
         store = open_store(ready.home, ready.settings.ipfs, status, stop, stack)
@@ -59,9 +61,14 @@ def _open(ready: Ready, store: BlockStore, status: StatusFile, stop: threading.E
     worker = stack.enter_context(TaskWorker())
     worker.check_versions(spec)
     device, options = settings.policy.device, settings.policy.options(settings.sapo.seed)
+    started = time.monotonic()
+    log.info("loading the base %s from %s", ready.base.id, bases.folder(ready.base))
     policy = Policy.load(bases.folder(ready.base), ready.base, device=device, options=options)
     engine = stack.enter_context(
         make_engine(policy, spec, settings.generation, threads=settings.threads, scratch=scratch)
+    )
+    log.info(
+        "loaded it onto %s, with the engine %s: %.1f s", device, settings.generation.engine, time.monotonic() - started
     )
     outbox = Outbox.at_home(home, settings.chain, reader, ready.account)
     stack.callback(outbox.close)

@@ -7,10 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from sapo_client.state.joining import refuse_too_many, take
 from sapo_client.state.settings import IpfsSettings, Settings
 from sapo_verifier.errors import UnableError
 from sapo_verifier.files import lock_file
+
+if TYPE_CHECKING:
+    from sapo_verifier.network_file import NetworkFile
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +31,19 @@ ENGINE = "engine"  # what a vLLM process reads, and its log
 LOCK = "lock"
 
 
-def init(home: Path, settings: Settings, password_file: Path | None, *, light: bool = False) -> str:
+def init(
+    home: Path,
+    settings: Settings,
+    password_file: Path | None,
+    *,
+    light: bool = False,
+    network: "NetworkFile | None" = None,
+) -> str:
     """Make a home: settings and an encrypted key. Returns the address.
 
-    light: a cheap key derivation, for devnets and tests only. Raises SapoError if the home has a node already, the
-    settings do not fit the network, or the policy's folder says that no node could run it.
+    network: what it is to take the deployment from, instead of the settings' file. light: a cheap key derivation, for
+    devnets and tests only. Raises SapoError if the home has a node already, the settings do not fit the network, or the
+    policy's folder says that no node could run it.
     """
     from sapo_verifier import keystore
     from sapo_verifier.bases import base_in
@@ -38,7 +51,8 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
     from sapo_verifier.folders import check_supported
     from sapo_verifier.ipfs import parse_endpoint
 
-    spec = Deployment.load(settings.chain.deployment).spec
+    spec = (network.deployment if network else Deployment.load(settings.chain.deployment)).spec
+    refuse_too_many(settings.sapo.own_groups, spec, "the options")
     for address in (settings.ipfs.api, settings.ipfs.gateway):
         parse_endpoint(address, allow_private=True)
     public_endpoint(settings.ipfs, "--endpoint")
@@ -50,6 +64,8 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
         settings.refuse_overwriting(home)
         factor = keystore.LIGHT_WORK_FACTOR if light else keystore.SCRYPT_WORK_FACTOR
         # Settings last: what fails before them can be tried again.
+        if network is not None:
+            take(home, network)
         address = keystore.create(home / KEYSTORE, password, work_factor=factor)
         settings.write(home)
     return address

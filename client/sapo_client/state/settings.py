@@ -11,6 +11,7 @@ from sapo_client.state.assignments import merged
 from sapo_client.state.logs import Format
 from sapo_client.training.rules import DEFAULT_EXTERNAL, External
 from sapo_verifier.errors import UsageError
+from sapo_verifier.toml import toml_of
 
 if TYPE_CHECKING:
     from sapo_client.policy.policy import PolicyOptions
@@ -36,8 +37,9 @@ class ChainSettings(Section):
 
     rpc: RpcUrls | None = None  # in order of preference; a single one may be a bare string
     rpc_file: Path | None = None  # further ones, one a line; relative to the home. Neither: this machine's (urls.RPC)
+    public_rpc: list[str] = []  # the network file's, which are asked last
     patience_minutes: Annotated[float, Field(ge=0, le=1e6)] = 30.0  # without an RPC, until the node ends; 0: for ever
-    deployment: Path  # deployment.json, as written by `sapo network deploy`
+    deployment: Path  # deployment.json, as written by `sapo network deploy`; a relative path is one in the home
     poll_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
     owner: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$")] | None = None  # where this key is only its operator
     fee_cap_gwei: Annotated[float, Field(gt=0, le=1e6)] = 500.0  # per gas; while a block asks more, nothing is sent
@@ -47,7 +49,7 @@ class ChainSettings(Section):
         """In order of preference. Raises UsageError for a file that others can read, or without a URL."""
         from sapo_verifier.chain.urls import rpc_urls
 
-        return rpc_urls(self.rpc, home / self.rpc_file.expanduser() if self.rpc_file else None)
+        return rpc_urls(self.rpc, home / self.rpc_file.expanduser() if self.rpc_file else None, self.public_rpc)
 
 
 class IpfsSettings(Section):
@@ -172,7 +174,9 @@ class Settings(Section):
             document = tomllib.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:  # also bytes that are no UTF-8
             raise UsageError(f"{path} is not TOML: {error}") from error
-        return cls.checked(document, str(path))
+        settings = cls.checked(document, str(path))
+        chain = settings.chain.model_copy(update={"deployment": home / settings.chain.deployment})
+        return settings.model_copy(update={"chain": chain})
 
     @classmethod
     def checked(cls, document: dict[str, Any], where: str) -> Self:
@@ -181,11 +185,10 @@ class Settings(Section):
             return cls.model_validate(document)
         except ValidationError as error:
             from sapo_verifier.chain.errors import scrub
+            from sapo_verifier.nearest import first_mistake
 
-            first = error.errors(include_url=False)[0]
-            raise UsageError(
-                f"{where}: {'.'.join(map(str, first['loc']))} = {scrub(repr(first['input']))}: {first['msg']}"
-            ) from error
+            key, value, words = first_mistake(error, cls)
+            raise UsageError(f"{where}: {key} = {scrub(repr(value))}: {words}") from error
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Self:
         """With some settings replaced, each by section and name. Raises UsageError that names what cannot be."""
@@ -200,22 +203,4 @@ class Settings(Section):
         """Raises UsageError rather than overwrite a node's settings."""
         self.refuse_overwriting(home)
         path = home / FILE_NAME
-        path.write_text(_toml(self.model_dump(mode="json", exclude_none=True)), encoding="utf-8")
-
-
-def _toml(document: dict[str, Any]) -> str:
-    """TOML of one level of tables."""
-    plain = [f"{key} = {_value(value)}" for key, value in document.items() if not isinstance(value, dict)]
-    tables = [
-        "\n".join([f"\n[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())])
-        for name, table in document.items()
-        if isinstance(table, dict)
-    ]
-    return "\n".join([*plain, *tables]) + "\n"
-
-
-def _value(value: Any) -> str:
-    """As JSON writes it, which TOML reads the same, but for surrogate pairs and a bare DEL."""
-    import json
-
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        path.write_text(toml_of(self.model_dump(mode="json", exclude_none=True)), encoding="utf-8")

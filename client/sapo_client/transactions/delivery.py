@@ -12,6 +12,7 @@ from eth_utils.address import to_checksum_address
 from web3.exceptions import ContractLogicError, Web3RPCError
 
 from sapo_client.state.logs import fields
+from sapo_client.transactions.belongs import network_of
 from sapo_client.transactions.questions import (
     lacking,
     of_other_histories,
@@ -59,12 +60,7 @@ class Delivery:
         self.max_replacements = max_replacements
         self._wire = Wire(reader, account)
         self._refusals = Refusals()
-        deployment = reader.deployment
-        self._store = OutboxStore(
-            Path(path),
-            f"account {self.address} on chain {deployment.chain_id}, contract {deployment.contracts.rounds} "
-            f"of block 0x{deployment.block_hash.hex()}",
-        )
+        self._store = OutboxStore(Path(path), f"account {self.address} on {network_of(reader.deployment)}")
 
     # -- one pass --
 

@@ -46,7 +46,7 @@ class FormulaBatches(Submissions):
         """Generate, put the blocks to IPFS and submit, once: made again after a restart, the batch is the same."""
         facts = self.dealt(round_, beacon)
         if facts is None:
-            return OwnRound([], skipped="no policy was committed for this round in time")
+            return OwnRound([], skipped=self.why_none())
         made, blocks = formula_batch(self.spec, facts, self.base, self.worker)
         self.blocks.keep([blocks[made.manifest], *blocks.values()], round_)
         if self.submitted(facts) is None:

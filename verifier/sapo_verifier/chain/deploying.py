@@ -15,7 +15,8 @@ from web3.exceptions import ContractLogicError, TimeExhausted, Web3RPCError
 from web3.types import Nonce
 from web3.utils import get_create_address
 
-from sapo_verifier.chain.contracts import abi, abi_type, creation_code
+from sapo_verifier.chain.contracts import abi, abi_type
+from sapo_verifier.chain.contracts import creation_code as packaged_code
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
 from sapo_verifier.chain.signing import Fees, estimate_gas, sign
@@ -54,9 +55,9 @@ def deploy(
     addresses = {name: contract_address(sender, nonce + i) for i, name in enumerate(ORDER)}
     if first_block is None:
         first_block = w3.eth.block_number + START_DELAY_BLOCKS
-    arguments = _constructor_arguments(spec, first_block, addresses)
+    arguments = constructor_arguments(spec, first_block, addresses)
     # Nothing is sent before everything is known to be there.
-    codes = {name: _creation_code(artifacts, name, arguments[name]) for name in arguments}
+    codes = {name: creation_code(artifacts, name, arguments[name]) for name in arguments}
 
     receipts = {}
     for i, (name, code) in enumerate(codes.items()):
@@ -68,10 +69,17 @@ def deploy(
                 "came in between. Let nothing else use this key, and deploy again"
             )
     first = receipts[ORDER[0]]
+    return deployment_of(spec, w3.eth.chain_id, first["blockNumber"], bytes(first["blockHash"]), first_block, addresses)
+
+
+def deployment_of(
+    spec: Spec, chain_id: int, block: int, block_hash: bytes, first_block: int, addresses: dict[str, str]
+) -> Deployment:
+    """The document. block, block_hash: of the first contract; addresses: by contract."""
     return Deployment(
-        chain_id=w3.eth.chain_id,
-        block=first["blockNumber"],
-        block_hash=bytes(first["blockHash"]),
+        chain_id=chain_id,
+        block=block,
+        block_hash=block_hash,
         first_block=first_block,
         contracts=Contracts(
             beacon=addresses["BlockhashBeacon"],
@@ -91,7 +99,8 @@ def contract_address(deployer: str, nonce: int) -> str:
     return get_create_address(to_checksum_address(deployer), Nonce(nonce)).lower()
 
 
-def _constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, str]) -> dict[str, list[Any]]:
+def constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, str]) -> dict[str, list[Any]]:
+    """By contract; addresses: of all of them, as they will be."""
     chain = spec.chain
     parameters = (
         first_block,
@@ -121,8 +130,11 @@ def _constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, st
     }
 
 
-def _creation_code(artifacts: Path | None, name: str, arguments: list[Any]) -> bytes:
-    entries, code = (abi(name), creation_code(name)) if artifacts is None else _compiled(artifacts, name)
+def creation_code(artifacts: Path | None, name: str, arguments: list[Any] | None) -> bytes:
+    """What deploys a contract; None: without its arguments. Raises UsageError where it was not compiled."""
+    entries, code = (abi(name), packaged_code(name)) if artifacts is None else _compiled(artifacts, name)
+    if arguments is None:
+        return code
     constructor = next(entry for entry in entries if entry["type"] == "constructor")
     return code + encode([abi_type(given) for given in constructor["inputs"]], arguments)
 

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sapo_verifier import canonical
+from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import UsageError
 from sapo_verifier.files import write_file
 from sapo_verifier.objects import Address, Count, Digest, Positive, hex_digest
@@ -66,6 +68,11 @@ class Deployment(BaseModel):
                 f"the deployment file {path} cannot be read ({error.strerror}); "
                 "point --deployment at the file that `sapo network deploy` wrote"
             ) from None
+        return cls.read(data, path)
+
+    @classmethod
+    def read(cls, data: bytes, path: str | Path) -> Self:
+        """The file's bytes. path: where they are from. Raises DeploymentError as `load` does."""
         if len(data) > MAX_BYTES:
             raise DeploymentError(f"{path} is larger than {MAX_BYTES} bytes: that is no deployment file")
         try:
@@ -87,5 +94,11 @@ class Deployment(BaseModel):
 
     def save(self, path: str | Path) -> None:
         """Whole or not at all, over what was there."""
-        document = self.model_dump(mode="json", exclude={"spec"}) | {"spec": self.spec.to_json()}
-        write_file(Path(path), json.dumps(document, indent=2).encode() + b"\n")
+        write_file(Path(path), json.dumps(self.to_json(), indent=2).encode() + b"\n")
+
+    def to_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude={"spec"}) | {"spec": self.spec.to_json()}
+
+    def digest(self) -> bytes:
+        """sha2-256 of the canonical JSON: of what a file says, however it is laid out."""
+        return block_digest(canonical.encode(self.to_json()))

@@ -10,8 +10,8 @@ RPC = "http://127.0.0.1:8545"  # where a node on this machine answers
 _REMEDY = "write RPC URLs into it, one a line, or name another file"
 
 
-def rpc_urls(given: Sequence[str] | None, file: Path | None) -> list[str]:
-    """In order of preference: those given, then the file's, each once; RPC where neither names one.
+def rpc_urls(given: Sequence[str] | None, file: Path | None, public: Sequence[str] = ()) -> list[str]:
+    """In order of preference: those given, then the file's, then public ones, each once; RPC where there is none.
 
     Raises UsageError for a file that names none, and KeystoreError as keystore.read_secret does.
     """
@@ -22,4 +22,5 @@ def rpc_urls(given: Sequence[str] | None, file: Path | None) -> list[str]:
         if not found:
             raise UsageError(f"the RPC file {file} names no URL; {_REMEDY}")
         urls += found
+    urls += public
     return list(dict.fromkeys(urls)) or [RPC]

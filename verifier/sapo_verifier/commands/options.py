@@ -14,9 +14,10 @@ def add_rpc_options(parser: argparse.ArgumentParser, default: str = "http://127.
 
 def add_audit_options(parser: argparse.ArgumentParser) -> None:
     """What `tools.chain_of` and `tools.verifier_of` read."""
-    parser.add_argument(
-        "--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)"
-    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)")
+    words = "the network's file instead: its deployment, its RPCs after yours, its gateways"
+    which.add_argument("--network", type=Path, metavar="FILE", help=words)
     add_rpc_options(parser)
     parser.add_argument(
         "--gateway", action="append", default=[], metavar="MULTIADDR", help="ask here too, after the producer"

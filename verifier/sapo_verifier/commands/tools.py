@@ -6,20 +6,28 @@ from contextlib import AbstractContextManager
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader, open_chain
 from sapo_verifier.chain.urls import rpc_urls
+from sapo_verifier.network_file import NetworkFile
 from sapo_verifier.verify import Verifier, open_verifier
 
 
 def chain_of(options: argparse.Namespace) -> AbstractContextManager[ChainReader]:
     """The chain that the options name; refused if it is another one than the deployment file's."""
-    return open_chain(Deployment.load(options.deployment), rpc_urls(options.rpc, options.rpc_file))
+    network = _network_of(options)
+    deployment = network.deployment if network else Deployment.load(options.deployment)
+    return open_chain(deployment, rpc_urls(options.rpc, options.rpc_file, network.rpc if network else ()))
 
 
 def verifier_of(options: argparse.Namespace, reader: ChainReader) -> AbstractContextManager[Verifier]:
     """See open_verifier."""
+    network = _network_of(options)
     return open_verifier(
         reader,
-        gateways=options.gateway,
+        gateways=[*options.gateway, *(network.gateways if network else ())],
         base_folders=options.base_folder,
         model=options.model,
         allow_private=options.allow_private,
     )
+
+
+def _network_of(options: argparse.Namespace) -> NetworkFile | None:
+    return None if options.network is None else NetworkFile.load(options.network)

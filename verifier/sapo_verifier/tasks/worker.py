@@ -18,7 +18,7 @@ from sapo_verifier.spec import Spec
 from sapo_verifier.tasks.task import GeneratorError
 
 START_SECONDS = 120.0  # importing the library takes 1 s; a busy machine gets all the time it may need
-CLOSE_SECONDS = 2.0
+END_SECONDS = 2.0  # for one that has closed its pipe to be gone
 MAX_RESTARTS = 2  # per call of scores(): then the machine, not an answer, is the trouble
 MAX_REPLY_BYTES = 16 << 20
 CHILD = "sapo_verifier.tasks.child"
@@ -114,9 +114,7 @@ class TaskWorker:
     def close(self) -> None:
         """End the subprocess; a later request would start another one."""
         with self._lock:
-            if self._child is not None:
-                self._child.end()
-            self._child = None
+            self._kill()  # it keeps nothing, and takes a while to go by itself
 
     def _ask(
         self, command: str, dataset: str, config: Mapping[str, Any], seed: int, answer: str | None = None
@@ -146,7 +144,7 @@ class TaskWorker:
                 "OPENBLAS_NUM_THREADS": "1",
             },
             max_reply_bytes=MAX_REPLY_BYTES,
-            end_seconds=CLOSE_SECONDS,
+            end_seconds=END_SECONDS,
         )
         try:
             self._versions = child.receive(START_SECONDS)
