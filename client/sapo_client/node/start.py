@@ -17,6 +17,7 @@ from sapo_client.duties.registration import ensure_registered
 from sapo_client.generation.factory import make_engine
 from sapo_client.node.alone import wait_until_alone
 from sapo_client.node.compose import HONEST, Makers, Resources, compose
+from sapo_client.node.observing.observer import observed
 from sapo_client.node.patience import Patience
 from sapo_client.node.preflight import Ready
 from sapo_client.policy.policy import Policy
@@ -46,6 +47,7 @@ def run(ready: Ready, makers: Makers = HONEST) -> None:
     status.update(node=ready.node, endpoint=ready.endpoint, phase="starting")
     with ExitStack() as stack:
         stack.enter_context(beating(status))
+        stack.enter_context(observed(ready.home, ready.settings, status))
         resources = _open(ready, status, stop, stack)
         if not stop.is_set():
             compose(resources, stop, makers).run()

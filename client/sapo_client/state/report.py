@@ -155,6 +155,12 @@ class StatusFile:
             if waiting is not None:
                 self._waiting = {key: self._waiting.get(key, now) for key in waiting}
 
+    def note(self, **values: Any) -> None:
+        """Something about the process, from whatever thread: it does not say that the node gets on."""
+        with self._lock:
+            self._values |= values
+            self._write(time.time())
+
     def failed(self, error: Exception) -> None:
         """Something went wrong that the node survives: counted by kind since it started, and written with the next
         `update` or `beat`."""

@@ -18,7 +18,7 @@ from sapo_client.state.report import read_rounds, read_status
 from sapo_client.state.settings import Settings
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import ChainError, mask_url
-from sapo_verifier.chain.reader import open_chain
+from sapo_verifier.chain.reader import ChainReader, open_chain
 from sapo_verifier.chain.signing import GWEI
 from sapo_verifier.errors import UnableError
 
@@ -31,13 +31,15 @@ IPFS_SECONDS = 1.5
 @dataclass
 class Look:
     """One home, looked at as often as one likes. rpcs: instead of the settings'; probe: a gateway of somebody else;
-    leave: what becomes of questions that are late, where nobody waits for them any more."""
+    leave: what becomes of questions that are late, where nobody waits for them any more; also: asked at the end of each
+    look, over its connection."""
 
     home: Path
     settings: Settings
     rpcs: Sequence[str] | None = None
     probe: str | None = None
     leave: Callable[[], None] = lambda: None
+    also: Callable[[ChainReader], None] = lambda reader: None
     numbers: dict[str, Any] = field(default_factory=dict)  # of the last look: Told.numbers
     _late: "Work[None] | None" = None  # what the last look left behind
 
@@ -112,6 +114,7 @@ class Look:
                     told.facts["chain_round"] = reader.current_round()
                 else:
                     Standing(reader, asked, told).look()
+                    self.also(reader)
 
         given = end - time.monotonic()
         daemon = Work(lambda: daemon_reasons(settings.ipfs.api, IPFS_SECONDS) if ask_daemon else [])
