@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -26,8 +25,7 @@ from sapo_client.state.report import RoundReport, StatusFile, compact_rounds, re
 from sapo_client.state.settings import AlertSettings, MetricsSettings
 from sapo_devnet.testkit.alive import wait_until
 from sapo_verifier.errors import SapoError
-
-SECRET = "key-in-the-url"
+from webhooks import SECRET, Receiver, receiving
 
 
 def ask(url: str, method: str = "GET") -> tuple[int, str]:
@@ -160,40 +158,6 @@ def test_verdicts_given_are_counted_by_kind(tmp_path: Path) -> None:
     box.put(Ballot(Deal(2, 1, bytes(32), bytes(32)), 0b11_10_01, b"", bytes(32)))
     assert verdicts_given(path) == {"accept": 3, "reject": 1, "void": 1}
     box.close()
-
-
-class Receiver:
-    """Takes what is posted, with the next of the statuses; the last one stays."""
-
-    def __init__(self, *statuses: int) -> None:
-        self.statuses, self.taken = list(statuses), list[dict[str, Any]]()
-        self.tries = 0
-
-
-@contextmanager
-def receiving(receiver: Receiver) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            receiver.tries += 1
-            status = receiver.statuses.pop(0) if len(receiver.statuses) > 1 else receiver.statuses[0]
-            if status == 200:
-                receiver.taken.append(json.loads(body))
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://user:{SECRET}@127.0.0.1:{server.server_port}/{SECRET}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from sapo_verifier.chain.errors import mask_url, scrub
 log = logging.getLogger(__name__)
 
 FIRST_SECONDS, MOST_SECONDS = 1.0, 300.0  # between tries
-TRIES = 12  # about half an hour; then the next change is waited for
+TRIES = 12  # in about a quarter of an hour; then the next change is waited for
 POST_SECONDS = 10.0
 MOST_REASONS = 20
 STOP_SECONDS = 1.0
