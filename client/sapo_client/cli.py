@@ -34,7 +34,7 @@ PROGRAM = Program(
     name="sapo",
     description="Run a node of a SAPO network.",
     package="sapo_client.commands",
-    commands=("init", "run", "train", "bench", "status", "claim", "network", "ipfs"),
+    commands=("init", "run", "train", "bench", "status", "top", "claim", "network", "ipfs"),
     around=_disk_in_words,
     group="sapo.commands",
 )

@@ -118,6 +118,18 @@ def test_metrics_say_what_the_node_and_the_chain_know(observed: Observed) -> Non
     assert found["process_resident_memory_bytes"][""] > 1e8
 
 
+def test_top_shows_the_same_on_no_terminal(observed: Observed) -> None:
+    done = sapo("top", "--once", "--home", observed.node.home)
+    assert done.returncode == 0, done.stderr
+    lines = {line[:14].strip(): line[14:] for line in done.stdout.splitlines()}
+    assert lines["node"] == f"{observed.node.address}, healthy"
+    assert lines["round"] == f"{PLAYED}, the chain is in {PLAYED}"
+    assert lines["runway"].endswith("coins, the bond is 1")
+    assert "batches are not final" in lines["pay to come"]
+    assert lines["peers"] == f"1 of 1 reached in round {PLAYED}"
+    assert "\x1b" not in done.stdout
+
+
 def test_what_dashboard_and_alerts_ask_for_is_there(observed: Observed) -> None:
     page = observed.ask("/metrics")[1]
     assert asked_names() - UNKNOWN <= set(re.findall(r"(?m)^# TYPE (\S+)", page))
