@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from sapo_client.training.metrics import STEP
 from sapo_devnet.chain import FUNDS
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.nodes import DevnetNode
@@ -25,7 +26,7 @@ from webhooks import Receiver, receiving
 OPERATOR = ROOT / "scripts" / "operator"
 PLAYED = 4  # so that others have judged batches
 # What a policy that knows nothing, and so has no group with an advantage, cannot show.
-UNKNOWN = {"sapo_external_age_rounds"}
+UNKNOWN = {"sapo_external_age_rounds", *(metric.name for metric in STEP)}
 
 
 class Observed:
@@ -132,10 +133,10 @@ def test_top_shows_the_same_on_no_terminal(observed: Observed) -> None:
 
 def test_what_dashboard_and_alerts_ask_for_is_there(observed: Observed) -> None:
     page = observed.ask("/metrics")[1]
+    assert {name for name in asked_names() if name.startswith("sapo_training_")} < UNKNOWN
     assert asked_names() - UNKNOWN <= set(re.findall(r"(?m)^# TYPE (\S+)", page))
     assert set(re.findall(r"(?m)^# TYPE (sapo_\S+)", page)) - asked_names() <= {
-        "sapo_right_completions_total", "sapo_completions_total", "sapo_training_loss", "sapo_training_gradient_norm",
-        "sapo_training_samples", "sapo_training_completion_tokens", "sapo_external_groups_drawn_total",
+        "sapo_right_completions_total", "sapo_completions_total", "sapo_external_groups_drawn_total",
         "sapo_external_groups_fetched_total", "sapo_external_groups_checked_total", "sapo_policy_check_seconds_total",
         "sapo_external_groups_with_advantage_total", "sapo_start_timestamp_seconds", "sapo_progress_timestamp_seconds",
         "sapo_phase_seconds", "sapo_unhealthy_reasons", "sapo_transactions", "sapo_pay_held_tokens",

@@ -27,7 +27,8 @@ def home(tmp_path: Path) -> Path:
         RoundReport(
             round_, completions=0 if skipped else 8, reward=round_, own_groups=2, own_with_advantage=1,
             external_used=2, entropy=3.0 - round_ / 4, commonest=0.25, positions=300, seconds_generating=1.5,
-            peers_asked=3, peers_reached=2, training={"mismatch_kl": 2.5e-5}, skipped=skipped,
+            peers_asked=3, peers_reached=2, skipped=skipped,
+            training={"mismatch_kl": 2.5e-5, "tokens": 9, "mean_weight": 0.0},
         ).append_to(tmp_path)  # fmt: skip
     return tmp_path
 
@@ -75,7 +76,7 @@ def test_a_page_has_the_numbers_and_says_what_it_does_not_know(home: Path) -> No
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     assert "<td>7/8<td>0.875<td>1/2<td>2<td>0<td>0<td>2/3" in text
-    assert "not known: no round here tells" in text, "the clip's share"
+    assert "not known: no round here tells" in text, "weights, since no token of others was trained on"
     assert not re.search(r"""(src|href)="(?!data:,)""", text)
     empty = page({}, [], 0.0)
     assert "No round was played yet." in empty

@@ -38,7 +38,10 @@ def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None, probe:
     from sapo_verifier import net
 
     look = Look(home, Settings.load(home), rpcs, probe, leave=net.abort_all)  # nobody waits for what is late
-    facts = look.condition(started)
+    try:
+        facts = look.condition(started)
+    finally:
+        look.close()
     _print(facts, as_json=as_json)
     return 0 if facts["healthy"] else 1
 

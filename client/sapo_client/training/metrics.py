@@ -3,17 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sapo_verifier.metric import Metric, Value
+from sapo_verifier.metric import Metric
 
 Report = Mapping[str, Any]
 
 
-def _step(name: str, key: str, words: str) -> Metric[Report]:
-    def of(report: Report) -> Value:
-        found = report.get("training", {}).get(key)
-        return float(found) if isinstance(found, int | float) else None
+def trained(report: Report, key: str) -> float | None:
+    """A number of the report's StepStats; None where the round trained on nothing that has it."""
+    stats = report.get("training", {})
+    tokens = "external_tokens" if key in ("mean_weight", "drift") else "tokens"
+    found = stats.get(key)
+    return float(found) if isinstance(found, int | float) and stats.get(tokens) else None
 
-    return Metric(f"sapo_training_{name}", words, of)
+
+def _step(name: str, key: str, words: str) -> Metric[Report]:
+    return Metric(f"sapo_training_{name}", words, lambda report: trained(report, key))
 
 
 STEP = (

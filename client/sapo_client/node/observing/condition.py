@@ -18,7 +18,7 @@ from sapo_client.state.report import read_rounds, read_status
 from sapo_client.state.settings import Settings
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import ChainError, mask_url
-from sapo_verifier.chain.reader import ChainReader, open_chain
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.signing import GWEI
 from sapo_verifier.errors import UnableError
 
@@ -42,6 +42,7 @@ class Look:
     also: Callable[[ChainReader], None] = lambda reader: None
     numbers: dict[str, Any] = field(default_factory=dict)  # of the last look: Told.numbers
     _late: "Work[None] | None" = None  # what the last look left behind
+    _reader: ChainReader | None = None  # kept: one that is made anew would say anew which RPC is away
 
     def condition(self, started: float | None = None) -> dict[str, Any]:
         """The words of `sapo status`, within ten seconds of `started` (of time.monotonic; None: now) whatever the
@@ -109,12 +110,12 @@ class Look:
         told = Told({"reached": "not checked: the chain did not tell in time"})
 
         def look() -> None:
-            with open_chain(deployment, urls, timeout=RPC_SECONDS / min(2, len(urls)), tries=1) as reader:
-                if asked is None:
-                    told.facts["chain_round"] = reader.current_round()
-                else:
-                    Standing(reader, asked, told).look()
-                    self.also(reader)
+            reader = self._connected(deployment, urls)
+            if asked is None:
+                told.facts["chain_round"] = reader.current_round()
+            else:
+                Standing(reader, asked, told).look()
+                self.also(reader)
 
         given = end - time.monotonic()
         daemon = Work(lambda: daemon_reasons(settings.ipfs.api, IPFS_SECONDS) if ask_daemon else [])
@@ -137,6 +138,23 @@ class Look:
         # Read in a thread that may go on for a moment.
         known = Told(dict(told.facts), dict(told.numbers))
         return known, wrong + [words for each in dict(told.reasons).values() for words in each]
+
+    def _connected(self, deployment: Deployment, urls: Sequence[str]) -> ChainReader:
+        if self._reader is None:
+            reader = ChainReader(urls, deployment, timeout=RPC_SECONDS / min(2, len(urls)), tries=1)
+            try:
+                reader.check()
+            except ChainError:
+                reader.close()
+                raise
+            self._reader = reader
+        return self._reader
+
+    def close(self) -> None:
+        """Ends the connection to the chain; the next look makes another one."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
     def _ask(self, look: Callable[[], None], end: float) -> None:
         """Raises Late also where the last look has not ended yet: what an RPC that hangs leaves behind must not pile

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sapo_client.node.observing.metrics import STEPS
+from sapo_client.training.metrics import trained
 
 Report = Mapping[str, Any]
 BARS = "▁▂▃▄▅▆▇█"
@@ -41,7 +42,7 @@ def _key(key: str, name: str = "") -> Line:
 
 
 def _trained(key: str, name: str) -> Line:
-    return Line(name, lambda report: report.get("training", {}).get(key))
+    return Line(name, lambda report: trained(report, key))
 
 
 def _megabytes(key: str, name: str) -> Line:

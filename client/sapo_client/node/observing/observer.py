@@ -37,7 +37,9 @@ def observed(home: Path, settings: Settings, status: StatusFile) -> Iterator[Non
             webhook.start()
             stack.callback(webhook.stop)
             told.append(webhook.tell)
-        watch = Watch(Look(home, settings), told)
+        look = Look(home, settings, settings.chain.rpc_urls(home))
+        stack.callback(look.close)
+        watch = Watch(look, told)
         if settings.metrics.port is not None:
             pages = Pages(_server(home, settings.metrics, settings.metrics.port, watch), settings.metrics, status)
             stack.callback(pages.close)

@@ -16,9 +16,9 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 420, 150, 44, 18, 8
 COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em; color: #1f2937 }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 88em; padding: 0 1em; color: #1f2937 }
 h1 { font-size: 1.4em; margin-bottom: .2em } h2 { font-size: 1em; margin: 0 0 .2em }
-.figures { display: flex; flex-wrap: wrap; gap: 1.2em } figure { margin: 0 }
+.figures { display: flex; flex-wrap: wrap; gap: 1.2em } figure { margin: 0; width: 422px }
 svg { background: #f9fafb; border: 1px solid #e5e7eb } svg text { font-size: 10px; fill: #6b7280 }
 table { border-collapse: collapse; margin-top: 1.5em } td, th { padding: .15em .7em; text-align: right }
 th { color: #6b7280; font-weight: 400; border-bottom: 1px solid #e5e7eb }
