@@ -35,7 +35,7 @@ PROGRAM = Program(
     description="Run a node of a SAPO network.",
     package="sapo_client.commands",
     commands=(
-        *("init", "run", "train", "bench", "status", "doctor", "claim", "network", "ipfs"),
+        *("init", "run", "train", "bench", "status", "top", "doctor", "claim", "network", "ipfs"),
         *("register", "pause", "resume", "top-up", "set-endpoint", "set-operator", "exit", "withdraw"),
     ),
     around=_disk_in_words,

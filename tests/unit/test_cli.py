@@ -325,7 +325,7 @@ def test_init_makes_no_home_that_run_refuses(
     assert cli.main([*words, "--allow-private"]) == 0
 
 
-@pytest.mark.parametrize("command", ["run", "status", "claim"])
+@pytest.mark.parametrize("command", ["run", "status", "top", "claim"])
 def test_a_folder_that_is_no_home(tmp_path: Path, command: str) -> None:
     done = _python(*MODULES["sapo"], command, "--home", str(tmp_path))
     assert done.returncode == 2

@@ -11,6 +11,7 @@ import pytest
 
 from sapo_client.duties.debts import Debt
 from sapo_client.duties.health.bounded import Late, Work, each_within
+from sapo_client.duties.health.collapse import collapse_reasons
 from sapo_client.duties.health.judged import OwnBatch, Said, batch_reasons, reached, reached_reasons
 from sapo_client.duties.health.membership import Member, Unrevealed, member_reasons
 from sapo_client.duties.health.money import GAS_OF_A_ROUND, Money, gas_of_a_round, money_reasons, rounds_left
@@ -255,3 +256,22 @@ def test_work_that_is_late_is_left_behind() -> None:
 
 def test_a_strangers_words_are_harmless() -> None:
     assert harmless("a\nb\x1b[31m" + "ü" * 500) == ("a\\nb\\x1b[31m" + "\\xfc" * 500)[:200]
+
+
+@pytest.mark.parametrize(
+    ("shares", "reward", "dead"),
+    [
+        ([1.0, 0.9, 0.95], 0, True),
+        ([1.0, None, 0.9, 0.95], 0, True),  # a round without a batch in between
+        ([1.0, 0.9], 0, False),
+        ([1.0, 0.89, 1.0], 0, False),
+        ([1.0, 1.0, 1.0], 8, False),  # always right
+    ],
+)
+def test_a_policy_that_answers_everything_alike_is_dying(
+    shares: list[float | None], reward: int, *, dead: bool
+) -> None:
+    reports = [{"completions": 8, "reward": reward, "commonest": share} for share in shares]
+    assert bool(collapse_reasons(reports)) is dead
+    few = [report | {"completions": 4} for report in reports]
+    assert collapse_reasons(few) == []

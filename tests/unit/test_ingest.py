@@ -11,7 +11,7 @@ from tokenizers import decoders, models, pre_tokenizers
 from sapo_client.batches.auditing import usable
 from sapo_client.batches.ingest import training_groups
 from sapo_client.policy.tokenization import Encoder
-from sapo_client.training.groups import has_advantage
+from sapo_client.training.groups import Group, Sample, commonest_share, entropy_per_token, has_advantage
 from sapo_devnet.formula.policy import EOS, TOKENS, tokens_of, write_tokenizer
 from sapo_devnet.testkit.formula import GROUP, INDEX, LIMIT, NODE, ROUND, SLOTS, SPEC, assert_stopped, honest
 from sapo_verifier.audit import CheckResult
@@ -205,3 +205,13 @@ def test_a_batch_whose_blocks_the_own_store_lost_is_not_used(draft, worker, fold
     audit = sealed.audit(worker, lambda _: tokenizer)
     assert_stopped(audit, "available", "unknown", words="daemon")
     assert not usable(check_batch(audit), policy_check=False)
+
+
+def test_entropy_and_the_commonest_answer_of_groups():
+    assert (entropy_per_token([]), commonest_share([])) == (None, None)
+    half, sure = Sample([], [1, 2], [math.log(0.5)] * 2, 0.0), Sample([], [3, 2], [0.0, 0.0], 0.0)
+    groups = [Group([half, sure], 0, 0, 0, NODE, False), Group([half, half], 0, 0, 1, NODE, False)]
+    assert entropy_per_token(groups) == pytest.approx(6 / 8 * math.log(2))
+    assert commonest_share(groups) == 0.75
+    unknown = Group([Sample([], [5], None, 0.0)], 0, 0, 0, NODE, True)
+    assert (entropy_per_token([unknown]), commonest_share([unknown])) == (None, 1.0)

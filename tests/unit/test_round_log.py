@@ -100,3 +100,16 @@ def test_a_round_of_an_older_history_is_no_hole(tmp_path: Path) -> None:
 )
 def test_why_a_batch_is_not_on_chain(state: TxState, words: str) -> None:
     assert words in why_not_on_chain(state)
+
+
+def test_a_policy_that_dies_is_said_once_until_it_lives_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = RoundLog(tmp_path)
+    said = []
+    for round_, share in enumerate((0.2, 0.95, 1.0, 0.9, 1.0, 0.3, 1.0, 1.0, 1.0)):
+        log.begins(round_)
+        log.report(RoundReport(round_, completions=8, reward=1, commonest=share))
+        said.append(len(caplog.messages))
+    assert said == [0, 0, 0, 1, 1, 1, 1, 1, 2]
+    assert "answers every task alike" in caplog.messages[0]
+    RoundLog(tmp_path).report(RoundReport(9, completions=8, reward=1, commonest=1.0))
+    assert len(caplog.messages) == 2, "nor again after a restart"

@@ -74,6 +74,8 @@ class AuditCounts:
     failures: tuple[str, ...] = ()  # one sentence per batch that may not be trained on
     weights_bytes: int = 0  # of other nodes' policies; what is here already is not fetched again
     policy_check_seconds: float = 0.0
+    asked: tuple[str, ...] = ()  # producers whose batches were fetched
+    reached: tuple[str, ...] = ()  # those of which all blocks came
 
     def __add__(self, other: "AuditCounts") -> "AuditCounts":
         return AuditCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -148,9 +150,11 @@ class Auditor:
         results = check_batch(audit)
         counts = AuditCounts(
             drawn=batch.slots,
-            fetched=batch.slots if results[0].status == "pass" else 0,
+            fetched=batch.slots if (came := results[0].status == "pass") else 0,
             weights_bytes=weights,
             policy_check_seconds=self.model.seconds - before if self.model else 0.0,
+            asked=(batch.node,),
+            reached=(batch.node,) if came else (),
         )
         policy_check = self.model is not None
         if not usable(results, policy_check=policy_check):

@@ -15,6 +15,7 @@ from sapo_client.generation.engine import Engine
 from sapo_client.generation.records import RecordStats
 from sapo_client.policy.policy import Policy
 from sapo_client.policy.published import Published
+from sapo_client.training.groups import Group
 from sapo_verifier.audit import Audit, fetch_batch
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.ipfs import StoreFailed
@@ -83,5 +84,15 @@ def own_round(audit: Audit, policy: Policy, stats: RecordStats | None = None) ->
         groups,
         completions=audit.facts.slots * audit.spec.group_size,
         reward=sum(int(sample.reward) for group in groups for sample in group.samples),
+        datasets=_by_dataset(audit, groups),
         **made,
     )
+
+
+def _by_dataset(audit: Audit, groups: list[Group]) -> dict[str, tuple[int, int]]:
+    counts: dict[str, tuple[int, int]] = {}
+    for group in groups:
+        name = audit.tasks[group.slot].dataset
+        right, all_ = counts.get(name, (0, 0))
+        counts[name] = right + sum(int(sample.reward) for sample in group.samples), all_ + len(group.samples)
+    return counts

@@ -1,10 +1,11 @@
 """A node's own batch, however it is made: what the chain deals for it, how it is submitted, what came of it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sapo_client.batches.kept import KeptBlocks
-from sapo_client.training.groups import Group, has_advantage
+from sapo_client.training.groups import Group, commonest_share, entropy_per_token, has_advantage
 from sapo_client.transactions.outbox import Outbox
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import ChainReader
@@ -23,6 +24,7 @@ class OwnRound:
     groups: list[Group]
     completions: int = 0
     reward: int = 0  # of them are right
+    datasets: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of each: right completions, and all
     positions: int = 0
     widened: int = 0
     repaired: int = 0
@@ -33,6 +35,9 @@ class OwnRound:
         return {
             "completions": self.completions,
             "reward": self.reward,
+            "datasets": {name: list(counts) for name, counts in self.datasets.items()},
+            "entropy": entropy_per_token(self.groups),
+            "commonest": commonest_share(self.groups),
             "own_groups": len(self.groups),
             "own_with_advantage": sum(map(has_advantage, self.groups)),
             "positions": self.positions,

@@ -12,7 +12,7 @@ from sapo_client.duties.debts import debts_of
 from sapo_client.duties.health.ipfs import probe
 from sapo_client.duties.health.judged import OwnBatch, batch_reasons, reached, reached_reasons
 from sapo_client.duties.health.membership import LATE_PART, Member, Unrevealed, member_reasons
-from sapo_client.duties.health.money import Money, gas_of_a_round, money_reasons, rounds_left, tip_of
+from sapo_client.duties.health.money import Money, gas_of_a_round, money_reasons, rounds_left, runway, tip_of
 from sapo_client.duties.health.rounds import Played, round_reasons
 from sapo_client.duties.health.votes import own_batches, read_reports, told, with_votes
 from sapo_client.duties.leaving import withdrawal
@@ -53,6 +53,7 @@ class Told:
     """What was read so far. reasons: what is wrong, by subject, as far as it was looked at."""
 
     facts: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)  # the same for programs: wei, units of the token, blocks
     reasons: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -69,6 +70,7 @@ class Standing:
         told, asked, audits = self.told, self.asked, AuditsReader(self.reader)
         head, current = self.reader.block_number(), self.reader.current_round()
         told.facts["chain_round"] = current
+        told.numbers["blocks_left"] = max(0, self.reader.first_block_of(current + 1) - head)
         info = self.reader.node_of(asked.node)
         self._membership(audits, info, head, current)
         self._money(info)
@@ -87,6 +89,7 @@ class Standing:
             "bond": f"{coins(info.bond)} of {coins(bond)}",
             "endpoint": info.endpoint,
         }
+        self.told.numbers |= {"bond": info.bond, "bond_asked": bond}
         if info.state is NodeState.EXITING:
             self.told.facts["exit"] = withdrawal(self.reader, info.exit_block)
         debts = debts_of(self.reader, audits, self.asked.node, current)
@@ -119,6 +122,7 @@ class Standing:
         held, price = self.reader.balance(info.operator), fee + tip_of(asked.outbox)
         money = Money(info.operator, held, gas, price, asked.gas_rounds, fee, asked.fee_cap)
         self.told.facts |= {"balance": coins(held), "gas_lasts": rounds_left(money)}
+        self.told.numbers |= {"balance": held, "gas_of_a_round": gas, "gas_price": price, "runway": runway(money)}
         # Who is not registered has no operator, and no rounds to pay for.
         self.told.reasons["money"] = money_reasons(money) if info.state is NodeState.REGISTERED else []
 
@@ -132,6 +136,18 @@ class Standing:
         told.facts["batches"] = _by_state(batches, policies, current)
         final = current - FINAL_AFTER
         ready = unclaimed(audits, asked.node, range(max(0, final - MOST_CLAIMS + 1), final + 1))
+        recent = [batch.outcome for batch in _recent(batches, current)]
+        received = [votes for outcome in recent for votes in (outcome.stage_1, outcome.stage_2)]
+        told.numbers |= {
+            "pay_ready": sum(each.amount for each in ready),
+            "tokens": int(self.reader.call(Call("token", "balanceOf", (asked.node,)))),
+            "received": {
+                "accept": sum(votes.accepts for votes in received),
+                "reject": sum(votes.rejects for votes in received),
+                "void": sum(votes.voids for votes in received),
+            },
+            "pay_open": sum(not batch.outcome.is_final for batch in batches),
+        }
         told.facts["rewards_ready"] = f"{coins(sum(each.amount for each in ready))} of {len(ready)} rounds"
         batches = self._judged(batches, head, current)
         self._reached(batches, policies[max(policies)] if policies else None, info, current)
@@ -140,6 +156,7 @@ class Standing:
             self.reader, audits, asked.node, current, batches, registered_block=info.registered_block, skipped=skipped
         )
         rules = self.reader.deployment.spec.chain
+        told.numbers["pay"] = {each.pay.round: each.pay.amount for each in paid}
         told.facts["pay"] = {each.pay.round: pay.pay_in_words(each, rules) for each in paid}
 
     def _judged(self, batches: list[OwnBatch], head: int, current: int) -> list[OwnBatch]:

@@ -74,9 +74,11 @@ class Learner:
         self._is_dirty = True
         stats = train_step(self.policy, self._optimizer, groups, config)
         published = self.policy.publish()
+        ages = [round_ - group.round for group in groups if group.external]
         learned = {
             "external_used": counts.external_used,
             "external_missing": counts.external_missing,
+            "external_age": sum(ages) / len(ages) if ages else None,
             "training": dataclasses.asdict(stats),
         }
         noted = dict(notes or {})

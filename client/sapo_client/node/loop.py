@@ -157,6 +157,7 @@ class Node:
                 self._stop.wait(self._daemon.seen(error))
             except SapoError as error:
                 troubles += 1
+                self._status.failed(error)
                 self._status.update(trouble=str(error))
                 log.error("round %d: %s", round_, error)
                 self._rounds.because(round_, str(error))
@@ -318,6 +319,7 @@ class Node:
     # -- waiting --
 
     def _chain_is_away(self, error: Exception) -> None:
+        self._status.failed(error)
         self._status.update(phase="waiting for the chain", trouble=str(error))
         self._rounds.meanwhile(f"the chain was away: {error}")
 

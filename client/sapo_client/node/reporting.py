@@ -46,6 +46,8 @@ def report_of(
         external_checked=audited.checked,
         external_failed=audited.failed,
         external_with_advantage=audited.with_advantage,
+        peers_asked=len(set(audited.asked)),
+        peers_reached=len(set(audited.reached)),
         failures=list(audited.failures),
         bytes_up=traffic[0],
         bytes_down=traffic[1],

@@ -1,8 +1,14 @@
 """rounds.jsonl: every round exactly once, also one that passed while the node could not play it, with the reason."""
 
+import dataclasses
+import logging
 from pathlib import Path
+from typing import Any
 
+from sapo_client.duties.health.collapse import ROUNDS, collapse_reasons
 from sapo_client.state.report import RoundReport, read_rounds
+
+log = logging.getLogger(__name__)
 
 MOST_PASSED = 50  # rounds that get a line of their own, the latest ones, where many passed at once
 
@@ -13,6 +19,8 @@ class RoundLog:
     def __init__(self, home: Path) -> None:
         self._home = home
         reports = read_rounds(home)
+        self._told: list[dict[str, Any]] = [report for report in reports if report.get("completions")][-ROUNDS:]
+        self._is_dying = bool(collapse_reasons(self._told))
         self._last: int | None = reports[-1]["round"] if reports else None
         # Such a round may be played after all, by a node that was started anew.
         self._was_skipped = bool(reports and reports[-1]["skipped"])
@@ -50,3 +58,13 @@ class RoundLog:
     def _write(self, report: RoundReport) -> None:
         report.append_to(self._home)
         self._last, self._was_skipped = report.round, bool(report.skipped)
+        if report.completions:
+            self._told = [*self._told, dataclasses.asdict(report)][-ROUNDS:]
+            self._warn()
+
+    def _warn(self) -> None:
+        """A policy that dies is said once, until it lives again."""
+        reasons = collapse_reasons(self._told)
+        if reasons and not self._is_dying:
+            log.warning("%s", reasons[0])
+        self._is_dying = bool(reasons)

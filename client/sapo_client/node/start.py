@@ -14,6 +14,7 @@ from sapo_client.generation.factory import make_engine
 from sapo_client.node.alone import wait_until_alone
 from sapo_client.node.compose import HONEST, Makers, Resources, compose
 from sapo_client.node.daemon import open_store
+from sapo_client.node.observing.observer import observed
 from sapo_client.node.patience import Patience
 from sapo_client.node.preflight import Ready
 from sapo_client.node.stopping import stopping
@@ -41,6 +42,7 @@ def run(ready: Ready, makers: Makers = HONEST) -> None:
     status.update(node=ready.node, endpoint=ready.endpoint, phase="starting")
     with stopping(stop), ExitStack() as stack:
         stack.enter_context(beating(status))
+        stack.enter_context(observed(ready.home, ready.settings, status))
         # The daemon first: after a restart peers can fetch again while the model loads.
         store = open_store(ready.home, ready.settings.ipfs, status, stop, stack)
         if stop.is_set():

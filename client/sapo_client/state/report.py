@@ -22,6 +22,9 @@ class RoundReport:
     round: int
     completions: int = 0  # own, freshly generated
     reward: int = 0  # of them are right
+    datasets: dict[str, list[int]] = field(default_factory=dict)  # of each: right completions, and all
+    entropy: float | None = None  # of the own completions, nats per token, by the tokens that were sampled
+    commonest: float | None = None  # the part of them that are the one that came most often
     own_groups: int = 0
     own_with_advantage: int = 0
     external_drawn: int = 0  # groups in the windows dealt to this node
@@ -31,6 +34,9 @@ class RoundReport:
     external_with_advantage: int = 0
     external_used: int = 0
     external_missing: int = 0  # J less what was used
+    external_age: float | None = None  # mean rounds since what was used was sampled; None without any
+    peers_asked: int = 0  # producers of batches that were fetched now
+    peers_reached: int = 0  # of them gave all that was asked for
     failures: list[str] = field(default_factory=list)  # one sentence per batch that was not accepted
     positions: int = 0
     widened: int = 0
@@ -148,6 +154,20 @@ class StatusFile:
             self._values["progressed"] = now
             if waiting is not None:
                 self._waiting = {key: self._waiting.get(key, now) for key in waiting}
+
+    def note(self, **values: Any) -> None:
+        """Something about the process, from whatever thread: it does not say that the node gets on."""
+        with self._lock:
+            self._values |= values
+            self._write(time.time())
+
+    def failed(self, error: Exception) -> None:
+        """Something went wrong that the node survives: counted by kind since it started, and written with the next
+        `update` or `beat`."""
+        with self._lock:
+            errors = self._values.setdefault("errors", {})
+            kind = type(error).__name__
+            errors[kind] = errors.get(kind, 0) + 1
 
     def beat(self) -> None:
         """Written anew, by whatever thread: the process lives."""

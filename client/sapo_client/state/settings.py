@@ -1,5 +1,6 @@
 """A node's settings: one TOML file in its home folder, written by `sapo init`, checked when a command starts."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -135,6 +136,32 @@ class HealthSettings(Section):
     gas_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = 50  # that the account's coins have to pay for
 
 
+class MetricsSettings(Section):
+    """Where the running node answers `/metrics` and `/healthz`."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None  # None: nowhere; 0: any free one, which the log names
+    host: str = "127.0.0.1"
+
+
+class AlertSettings(Section):
+    """Whom the running node tells that its health has changed."""
+
+    webhook: Annotated[str, Field(pattern="^https?://[^/?#]+")] | None = None
+    webhook_file: Path | None = None  # instead, a file whose first line is the URL; relative to the home
+
+    def url(self, home: Path) -> str | None:
+        """None: nobody. Raises UsageError for a file that names no URL, KeystoreError for one that others can read."""
+        if self.webhook_file is None:
+            return self.webhook
+        from sapo_verifier.keystore import read_secret
+
+        path = home / self.webhook_file.expanduser()
+        lines = read_secret(path, "webhook file", "write the URL into it, or name another file")
+        if not lines or not re.match("https?://[^/?#]+", lines[0].strip()):
+            raise UsageError(f"the first line of the webhook file {path} is no URL: it begins with http:// or https://")
+        return lines[0].strip()
+
+
 class LogSettings(Section):
     """What the node says while it runs, and where."""
 
@@ -158,6 +185,8 @@ class Settings(Section):
     generation: GenerationSettings = GenerationSettings()
     audit: AuditSettings = AuditSettings()
     health: HealthSettings = HealthSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    alerts: AlertSettings = AlertSettings()
     log: LogSettings = LogSettings()
     history: HistorySettings = HistorySettings()
     threads: Annotated[int, Field(ge=0)] = 0  # CPU threads of torch; 0: its own choice

@@ -1,5 +1,6 @@
 """What a node learns from: completions with their rewards, by task. Without torch."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,3 +43,17 @@ def sample_of(prompt: list[int], records: Sequence[Record], reward: float) -> Sa
     """What is learned from a completion whose records are at hand: its ids, and how likely the sampler found them."""
     logprobs = [log_probability(record.lo, record.last) for record in records]
     return Sample(prompt, [record.token for record in records], logprobs, reward)
+
+
+def entropy_per_token(groups: Sequence[Group]) -> float | None:
+    """How uncertain the policy that sampled these completions was, in nats per token; None where nobody knows. An
+    estimate: the mean of −log p over the tokens that were sampled, which needs no other token's probability."""
+    known = [log_p for group in groups for sample in group.samples for log_p in sample.sampling_logprobs or ()]
+    return -sum(known) / len(known) if known else None
+
+
+def commonest_share(groups: Sequence[Group]) -> float | None:
+    """The part of all completions that are the one that came most often, token by token, whatever their tasks; None
+    without completions. Near 1 where a policy answers everything alike."""
+    counts = Counter(tuple(sample.ids) for group in groups for sample in group.samples)
+    return max(counts.values()) / counts.total() if counts else None

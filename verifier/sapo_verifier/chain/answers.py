@@ -139,7 +139,7 @@ LOG = _fields(
 )  # fmt: skip
 _MINED = _fields(
     {"transactionHash": WORD, "blockHash": WORD, "blockNumber": SMALL, "status": SMALL, "gasUsed": SMALL},
-    {"contractAddress": _or_none(ADDRESS), "logs": _list(LOG, 1 << 16)},
+    {"contractAddress": _or_none(ADDRESS), "effectiveGasPrice": QUANTITY, "logs": _list(LOG, 1 << 16)},
 )
 
 

@@ -30,6 +30,10 @@ class Work(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self._future.set_exception(error)
 
+    @property
+    def is_over(self) -> bool:
+        return self._future.done()
+
     def result_by(self, end: float) -> T:
         """What the work returns or raises. end: of time.monotonic; raises Late if it takes longer."""
         try:

@@ -69,7 +69,13 @@ def money_reasons(money: Money) -> list[str]:
     return wrong
 
 
+def runway(money: Money) -> int | None:
+    """Rounds that the balance lasts for at this price; None where gas costs nothing."""
+    round_ = money.gas * money.price
+    return money.balance // round_ if round_ else None
+
+
 def rounds_left(money: Money) -> str:
     """How long the balance lasts at this price, in words."""
-    round_ = money.gas * money.price
-    return f"{money.balance // round_} rounds of {money.gas} gas" if round_ else "for any number of rounds"
+    rounds = runway(money)
+    return "for any number of rounds" if rounds is None else f"{rounds} rounds of {money.gas} gas"
