@@ -122,7 +122,7 @@ def test_their_tests_run_two_at_once_without_a_home(installed: Installed) -> Non
 def up(installed: Installed, tmp_path: Path) -> Iterator[tuple[dict[str, Any], Path]]:
     """A detached devnet: what was said of it, and its folder."""
     place = tmp_path / "a devnet"
-    done = installed.sapo("devnet", "up", "--detach", "--json", "--nodes", 1, "--round-seconds", 5, "--folder", place)
+    done = installed.sapo("devnet", "up", "--detach", "--json", "--formula", 1, "--round-seconds", 5, "--folder", place)
     try:
         assert done.returncode == 0, done.stdout + done.stderr
         yield json.loads(done.stdout), place
@@ -137,7 +137,9 @@ def test_a_command_starts_one_tells_of_it_and_ends_it(installed: Installed, up: 
     assert Path(said["keystore"]).is_file()
     assert len(said["accounts"]) == 9
     children = descendants(said["pid"])
-    assert len(children) >= 3, "a chain, a daemon, a node"
+    assert len(children) >= 3, "a chain, a daemon, a task worker"
+    assert [node["name"] for node in said["nodes"]] == ["formula0"]
+    assert said["bases"] == {}, "a formula has no model's folder"
 
     again = installed.sapo("devnet", "up", "--detach", "--json", "--folder", place)
     assert again.returncode == 3
