@@ -1,4 +1,5 @@
-"""The devnet as others use it: from a wheel in an environment of their own, in a path with a space, without a home."""
+"""The package as others use it: installed as the image does, from the lock files into an environment with nothing else;
+and the devnet from there, in a path with a space, without a home."""
 
 import json
 import os
@@ -7,17 +8,17 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dockerfile import Played
 from sapo_devnet import anvil
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.testkit.alive import descendants, remaining, users_of, wait_until
 
-pytestmark = pytest.mark.skipif(find_spec("setuptools") is None, reason="needs setuptools, to build a wheel offline")
+pytestmark = pytest.mark.timeout(900)  # on a busy machine a whole environment takes its minutes
 
 THEIRS = """
 import pytest
@@ -74,38 +75,54 @@ class Installed:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory, pocket: Path) -> Iterator[Installed]:
+def image(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """What the Dockerfile's commands make; torch, which takes longest to unpack, is there before, as a link to ours."""
+    root = tmp_path_factory.mktemp("image")
+    packages, here = purelib(root / "opt" / "sapo"), Path(sysconfig.get_path("purelib"))
+    packages.mkdir(parents=True)
+    for found in here.glob("torch*"):
+        if found.name == "torch" or found.name.startswith(("torch-", "torchgen")):
+            (packages / found.name).symlink_to(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_COMPILE", "1")
+        return Played(ROOT / "Dockerfile", root, ("/opt/sapo", "/src", "/home/sapo"))
+
+
+def purelib(environment: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)}))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, image: Played, pocket: Path) -> Iterator[Installed]:
     folder = tmp_path_factory.mktemp("their place", numbered=True)
     made = Installed(folder)
-    for name in ("temporary", "project", "source/scripts"):
-        (folder / name).mkdir(parents=True)
-    source = folder / "source"
-    for name in (
-        "client",
-        "verifier",
-        "scripts/sapo_devnet",
-        "scripts/sapo_devnet_pytest",
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-    ):
-        (source / name).parent.mkdir(exist_ok=True)
-        subprocess.run(["cp", "-r", ROOT / name, source / name], check=True)
-    pip = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
-    wheel = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", folder / "wheels", source]
-    subprocess.run([*pip, *wheel], check=True, timeout=120)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-    paths = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
-    # The packages that it needs are here already; as a plain path, which brings nothing of this checkout along.
-    (Path(sysconfig.get_path("purelib", vars=paths)) / "these.pth").write_text(sysconfig.get_path("purelib"))
+    for name in ("temporary", "project"):
+        (folder / name).mkdir()
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    # As a plain path, which brings what the node needs and nothing of this checkout along.
+    (purelib(folder / "venv") / "these.pth").write_text(str(purelib(image.path("/opt/sapo"))))
+    pip = [made.python, "-m", "pip", "-qq", "--disable-pip-version-check"]
+    tools = ["install", "--no-deps", "--no-compile", "--require-hashes", "-r", ROOT / "requirements.lock"]
+    subprocess.run([*pip, *tools], check=True, timeout=600)
+    wheel = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", folder / "wheels", image.path("/src")]
+    subprocess.run([*pip, *wheel], check=True, timeout=600)
     (wheel_file,) = (folder / "wheels").glob("*.whl")
-    install = ["--python", made.python, "install", "--no-deps", "--no-index", wheel_file]
-    subprocess.run([*pip, *install], check=True, timeout=120)
-    shutil.rmtree(source)
+    install = ["install", "--no-deps", "--no-index", "--ignore-installed", wheel_file]
+    subprocess.run([*pip, *install], check=True, timeout=600)
     shutil.copytree(pocket, made.cache / pocket.name)  # the same as theirs would be, if they built it
     made.cache.chmod(0o700)
     yield made
     assert not users_of(folder), "processes were left behind"
+
+
+def test_the_image_lacks_nothing_and_brings_nothing_else(image: Played) -> None:
+    python = image.path("/opt/sapo/bin/python")
+    subprocess.run([python, "-m", "pip", "check", "--disable-pip-version-check"], check=True, timeout=60)
+    said = subprocess.run(
+        [image.path("/opt/sapo/bin/sapo"), "--help"], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
+    )
+    assert "devnet" in said.stdout
+    assert not (purelib(image.path("/opt/sapo")) / "pytest").exists(), "nothing of a developer's"
 
 
 def test_their_tests_run_two_at_once_without_a_home(installed: Installed) -> None:
