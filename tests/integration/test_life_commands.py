@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from eth_utils.address import to_checksum_address
@@ -316,6 +316,11 @@ def test_where_the_owners_key_is_elsewhere(make: Callable[..., Home], capsys: Ca
     assert network.reader().node_of(owner).active
     home.password.unlink()
     assert home.sapo("set-endpoint", THERE) == 2, "without a password: nothing is signed"
+    with layout.only_one(home.path), closing(RequestBook(home.path / layout.REQUESTS)) as book:
+        assert home.sapo("set-endpoint", THERE) == 2
+        asked, adopted, unused = book.open(), list[str](), cast("Any", None)
+        Requests(network.reader(), unused, owner, book, adopted.append).go_on()
+        assert (len(asked), adopted, book.open()) == (1, [THERE], []), "a running node serves there, and sends nothing"
     out = capsys.readouterr().out
     for words in (
         "setEndpoint(string)",
