@@ -80,10 +80,11 @@ def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None, probe:
     reasons = process_reasons(process)
     if process.running:
         reasons += outbox_reasons(waits(status.get("waiting"), now), facts["held_up"], process.round_seconds)
-    end = max(started + ANSWER_SECONDS, time.monotonic() + LEAST_SECONDS)
     asked = None if facts["node"] is None else _asked(settings, status, reports, outbox, probe)
     if asked is not None:
         asked = replace(asked, pause=pause, leaves=leaves)
+    # After what is loaded for that.
+    end = max(started + ANSWER_SECONDS, time.monotonic() + LEAST_SECONDS)
     urls = rpcs or settings.chain.rpc_urls(home)
     told, others = _elsewhere(settings, urls, deployment, asked, end, ask_daemon=process.running)
     facts |= told.facts | {"healthy": not reasons + others, "reasons": reasons + others}
