@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from eth_utils.address import to_checksum_address
@@ -172,7 +172,7 @@ def test_what_the_account_lacks_is_one_sum_with_gas(make: Callable[..., Home], c
     home.fund(BOND + 1)
     assert home.sapo("register") == 1
     assert "send the account 0.000" in capsys.readouterr().err
-    assert not (home.path / layout.REQUESTS).exists() or RequestBook(home.path / layout.REQUESTS).next() is None
+    assert not (home.path / layout.REQUESTS).exists() or RequestBook(home.path / layout.REQUESTS).open() == []
 
 
 def test_the_endpoint_is_checked_and_written(node: Home, capsys: Capture) -> None:
@@ -221,7 +221,7 @@ def test_what_is_not_mined_in_time_stays_asked(node: Home, capsys: Capture) -> N
     assert node.sapo("exit") == 0, "what was left open is settled first"
     assert node.info().operator == OTHER
     with closing(RequestBook(node.path / layout.REQUESTS)) as book:
-        assert (book.get(2).state, book.next()) == ("done", None)
+        assert (book.get(2).state, book.open()) == ("done", [])
 
 
 def test_a_process_that_ends_anywhere_sends_nothing_twice(node: Home) -> None:
@@ -316,6 +316,11 @@ def test_where_the_owners_key_is_elsewhere(make: Callable[..., Home], capsys: Ca
     assert network.reader().node_of(owner).active
     home.password.unlink()
     assert home.sapo("set-endpoint", THERE) == 2, "without a password: nothing is signed"
+    with layout.only_one(home.path), closing(RequestBook(home.path / layout.REQUESTS)) as book:
+        assert home.sapo("set-endpoint", THERE) == 2
+        asked, adopted, unused = book.open(), list[str](), cast("Any", None)
+        Requests(network.reader(), unused, owner, book, adopted.append).go_on()
+        assert (len(asked), adopted, book.open()) == (1, [THERE], []), "a running node serves there, and sends nothing"
     out = capsys.readouterr().out
     for words in (
         "setEndpoint(string)",

@@ -139,7 +139,7 @@ def test_refusals_of_a_running_node(net: FormulaNetwork, node: FormulaNode, caps
     code, said = ask(node, capsys, "top-up")
     assert (code, "nothing had to be sent" in said["words"]) == (0, True)
     with closing(RequestBook(node.home / layout.REQUESTS)) as book:
-        assert book.next() is None
+        assert book.open() == []
 
 
 def test_exit_reveal_claim_withdraw_to_the_wei(net: FormulaNetwork, node: FormulaNode, capsys: Capture) -> None:
@@ -150,7 +150,7 @@ def test_exit_reveal_claim_withdraw_to_the_wei(net: FormulaNetwork, node: Formul
         assert ask(node, capsys, "exit", "--wait", "0")[1]["state"] == "asked"
         assert ask(node, capsys, "exit", "--wait", "0")[1]["request"] == book.open()[0].id, "asked twice, sent once"
         node.start()
-        serve_until(net, lambda: book.next() is None)
+        serve_until(net, lambda: not book.open())
     info = net.reader.node_of(node.address)
     assert info.state is NodeState.EXITING
     net.play_to(now + 2)

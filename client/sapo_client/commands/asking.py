@@ -166,12 +166,13 @@ def _for_the_owner(
     step: "Step",
     before: Callable[[Asking], None] | None,
 ) -> int:
-    """What the owner's wallet has to send. The node takes note of what it has to know without it."""
+    """What the owner's wallet has to send. A running node takes note of what it has to know without it."""
     from sapo_client.duties.steps import SET_ENDPOINT
+    from sapo_client.state.home import is_held
 
     if before is not None:
         before(asking)
-    if step.kind == SET_ENDPOINT:
+    if step.kind == SET_ENDPOINT and is_held(asking.home):
         with closing(open_book(asking.home)) as book:
             book.ask(step.kind, step.key, None, 0, step.argument)
     words = (

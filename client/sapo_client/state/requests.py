@@ -102,10 +102,6 @@ class RequestBook:
     def get(self, number: int) -> Request:
         return self._found("id = ?", number)[0]
 
-    def next(self) -> Request | None:
-        """The first that is not settled."""
-        return next(iter(self.open()), None)
-
     def open(self) -> list[Request]:
         """All that are not settled, in order."""
         return self._found("state IN ('asked', 'put') ORDER BY id")
