@@ -106,6 +106,20 @@ def test_init_makes_a_home(
     assert settings.policy.folder.is_absolute()
 
 
+def test_init_takes_an_existing_key(
+    tmp_path: Path, deployment: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    funded = tmp_path / "funded.json"
+    address = keystore.create(funded, keystore.read_password(password), work_factor=keystore.LIGHT_WORK_FACTOR)
+    other = tmp_path / "other"
+    keystore.write_random_password(other)
+    assert init(tmp_path / "home", deployment, other, "--keystore", str(funded)) == 2
+    assert "does not open" in capsys.readouterr().err
+    assert init(tmp_path / "home", deployment, password, "--keystore", str(funded)) == 0
+    assert capsys.readouterr().out.strip() == address
+    assert (tmp_path / "home" / "keystore.json").read_bytes() == funded.read_bytes()
+
+
 def test_init_writes_any_setting(tmp_path: Path, deployment: Path, password: Path) -> None:
     more = ["--set", "sapo.last_round=12", "--i", "3", "--set", "sapo.own_groups=5", "--set", "policy.dtype=bfloat16"]
     assert init(tmp_path / "a", deployment, password, *more) == 0

@@ -24,6 +24,8 @@ def add_command(commands: Commands) -> None:
     parser = add_parser(commands, "init", "make a node's home: settings and an encrypted key", run)
     home_option(parser)
     password_option(parser)
+    words = "an existing key, which is copied, instead of a new one; its password is asked for, to check it"
+    parser.add_argument("--keystore", type=Path, metavar="FILE", help=words)
     parser.add_argument("--deployment", type=Path, required=True, metavar="FILE", help="the network's deployment.json")
     parser.add_argument("--policy", required=True, metavar="MODEL", help=POLICY_HELP)
     base_option(parser)
@@ -92,7 +94,8 @@ def run(options: argparse.Namespace) -> int:
         "threads": options.threads,
     }
     settings = Settings.checked(merged(document, assigned(options.set), "the options"), "the options")
-    address = home.init(options.home.expanduser(), settings, options.password_file, light=options.light_key)
+    folder, key = options.home.expanduser(), options.keystore
+    address = home.init(folder, settings, options.password_file, light=options.light_key, key=key)
     print(keystore.BACKUP, file=sys.stderr)
     print(address)
     return 0

@@ -25,10 +25,13 @@ ENGINE = "engine"  # what a vLLM process reads, and its log
 LOCK = "lock"
 
 
-def init(home: Path, settings: Settings, password_file: Path | None, *, light: bool = False) -> str:
+def init(
+    home: Path, settings: Settings, password_file: Path | None, *, light: bool = False, key: Path | None = None
+) -> str:
     """Make a home: settings and an encrypted key. Returns the address.
 
-    light: a cheap key derivation, for devnets and tests only. Raises SapoError if the home has a node already, the
+    light: a cheap key derivation, for devnets and tests only. key: a keystore file to copy, which the password has to
+    open, instead of a new key. Raises SapoError if the home has a node already, the
     settings do not fit the network, or the policy's folder says that no node could run it.
     """
     from sapo_verifier import keystore
@@ -49,7 +52,10 @@ def init(home: Path, settings: Settings, password_file: Path | None, *, light: b
         settings.refuse_overwriting(home)
         factor = keystore.LIGHT_WORK_FACTOR if light else keystore.SCRYPT_WORK_FACTOR
         # Settings last: what fails before them can be tried again.
-        address = keystore.create(home / KEYSTORE, password, work_factor=factor)
+        if key is None:
+            address = keystore.create(home / KEYSTORE, password, work_factor=factor)
+        else:
+            address = keystore.adopt(key, home / KEYSTORE, password)
         settings.write(home)
     return address
 
