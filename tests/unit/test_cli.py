@@ -25,7 +25,7 @@ HELP = (
     "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo claim", "sapo bench", "sapo ipfs",
     "sapo network", "sapo network spec", "sapo network deploy",
     "sapo register", "sapo pause", "sapo resume", "sapo top-up", "sapo set-endpoint", "sapo set-operator", "sapo exit",
-    "sapo withdraw",
+    "sapo withdraw", "sapo move", "sapo move export", "sapo move import", "sapo move undo", "sapo restore",
     "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round",
 )  # fmt: skip
 MOST_SECONDS = 0.5

@@ -49,12 +49,14 @@ def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None, probe:
     from sapo_client.duties.health.outbox import held_up, outbox_reasons, transactions, waits
     from sapo_client.duties.health.process import process_reasons, read_process
     from sapo_client.state.home import OUTBOX, REQUESTS
+    from sapo_client.state.moved import refuse_moved
     from sapo_client.state.report import read_rounds, read_status
     from sapo_client.state.requests import read_requests
     from sapo_client.state.settings import Settings
     from sapo_verifier.chain.deployment import Deployment
 
     settings = Settings.load(home)
+    refuse_moved(home)
     deployment = Deployment.load(settings.chain.deployment)
     status = read_status(home)
     if status is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sapo_client.state.moved import refuse_moved
 from sapo_client.state.settings import IpfsSettings, Settings
 from sapo_verifier.errors import UnableError
 from sapo_verifier.files import lock_file
@@ -99,9 +100,12 @@ def public_endpoint(ipfs: IpfsSettings, where: str) -> str:
 
 
 @contextmanager
-def only_one(home: Path) -> Iterator[None]:
-    """Hold the home for this process, and keep it private. Raises UnableError if another process holds it; the kernel
-    lets go however we end."""
+def only_one(home: Path, *, moved: bool = False) -> Iterator[None]:
+    """Hold the home for this process, and keep it private; the kernel lets go however we end.
+
+    moved: it may be of a node that went elsewhere. Raises UnableError if another process holds it, or if it is such a
+    one and `moved` does not say that it may be.
+    """
     with private(home):
         for _ in range(5):
             if (held := lock_file(home / LOCK)) is not None:
@@ -112,6 +116,8 @@ def only_one(home: Path) -> Iterator[None]:
         try:
             os.ftruncate(held, 0)
             os.pwrite(held, str(os.getpid()).encode(), 0)
+            if not moved:
+                refuse_moved(home)
             yield
         finally:
             os.close(held)
