@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+COPIES = "owed"  # of the node's own blocks, whichever daemon serves them
 ASIDE = ".leaving"  # copies of what others may write meanwhile
 CHECKPOINTS = 2  # the last one, and the one before: a reorganization can have a batch made again with its weights
 # Secrets in files of their own, which the settings name, by section and key; in the archive and the new home so.
@@ -130,7 +131,7 @@ def _files(home: Path, settings: Settings, copies: Path) -> dict[str, Path]:
     found = {
         FILE_NAME: home / FILE_NAME,
         layout.KEYSTORE: home / layout.KEYSTORE,
-        f"deployment{deployment.suffix.lower() or '.json'}": deployment,
+        deployment_name(deployment): deployment,
     }
     found |= private_files(home, settings.model_dump())
     for path in sorted(home.glob("*.sqlite")):
@@ -138,6 +139,11 @@ def _files(home: Path, settings: Settings, copies: Path) -> dict[str, Path]:
     if (home / ROUNDS_FILE).exists():
         found[ROUNDS_FILE] = home / ROUNDS_FILE
     return found | files_of(whole(home))
+
+
+def deployment_name(path: Path) -> str:
+    """What a deployment's file is called in a home, whatever it was called before."""
+    return "deployment.toml" if path.suffix == ".toml" else "deployment.json"
 
 
 def private_files(home: Path, document: Mapping[str, Any]) -> dict[str, Path]:
@@ -193,7 +199,7 @@ def _owed(home: Path, pins: Path | None, round_: int) -> tuple[int, dict[str, Pa
     found = {}
     for digest in digests:
         path = block_file(home / layout.BLOCKS, digest)
-        for each in (path, *home.glob(f"owed/*/{digest.hex()}")):
+        for each in chain([path], home.glob(f"{COPIES}/*/{digest.hex()}")):
             if each.is_file() and hashlib.sha256(each.read_bytes()).digest() == digest:
                 found[f"blocks/{digest.hex()}"] = each
                 break

@@ -13,7 +13,7 @@ from sapo_client.duties.debts import debts_of
 from sapo_client.duties.health.votes import own_batches
 from sapo_client.node.alone import LOOK_BACK
 from sapo_client.node.arriving import fitted
-from sapo_client.node.moving import copied, files_of, private_files, whole
+from sapo_client.node.moving import copied, deployment_name, files_of, private_files, whole
 from sapo_client.state import home as layout
 from sapo_client.state.moved import refuse_moved
 from sapo_client.state.report import ROUNDS_FILE
@@ -97,7 +97,7 @@ def _gather(source: Path, aside: Path, deployment: Path | None) -> None:
     found = [path for path in sorted(source.glob("deployment.*")) if path.is_file()][:1]
     path = deployment or next(iter([*found, settings.chain.deployment]))
     Deployment.load(path)  # one that cannot be is told before anything is asked
-    shutil.copyfile(path, aside / f"deployment{path.suffix or '.json'}")
+    shutil.copyfile(path, aside / deployment_name(path))
     for name in (FILE_NAME, layout.KEYSTORE, ROUNDS_FILE):
         if (source / name).exists():
             shutil.copyfile(source / name, aside / name)
