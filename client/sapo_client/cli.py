@@ -37,6 +37,7 @@ PROGRAM = Program(
     commands=(
         *("init", "run", "train", "bench", "status", "top", "doctor", "claim", "network", "ipfs"),
         *("register", "pause", "resume", "top-up", "set-endpoint", "set-operator", "exit", "withdraw"),
+        *("move", "restore"),
     ),
     around=_disk_in_words,
     group="sapo.commands",

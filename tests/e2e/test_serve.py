@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -31,10 +30,9 @@ def test_a_stranger_joins_one_that_is_served(tmp_path: Path, random_policy: Path
 
         password = ["--password-file", network["password_file"]]
         join = ["--network", network["network"], "--policy", "pocket"]
+        join += ["--keystore", network["keystore"]]
         join += ["--allow-private", "--light-key", "--threads", "1", "--poll-seconds", "0.2"]
         subprocess.run([*SAPO, "init", "--home", home, *join, *password], check=True, capture_output=True, timeout=60)
-        (home / "keystore.json").unlink()
-        shutil.copy(network["keystore"], home / "keystore.json")
         stranger = Process("stranger", [*SAPO, "run", "--home", str(home), *password, "--register"], home / "node.log")
 
         deployment = Deployment.load(network["deployment"])

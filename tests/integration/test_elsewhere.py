@@ -10,7 +10,7 @@ import pytest
 
 from outboxes import ENDPOINT, Open, outside, register
 from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
-from sapo_client.node.alone import PHASE, _Watch, wait_until_alone
+from sapo_client.node.alone import PHASE, Watch, wait_until_alone
 from sapo_client.node.patience import Patience
 from sapo_client.state.heartbeat import beating
 from sapo_client.state.report import StatusFile, read_status
@@ -163,7 +163,7 @@ def test_the_wait_counts_nothing_that_was_on_its_way(network: Network, open_outb
     reader = network.reader(rpc.url)
     outside(network)
     first, last = chain.block_number() + 3, chain.block_number() + 30
-    watch = _Watch(reader, outbox, first, last, expected=1)
+    watch = Watch(reader, outbox, first, last, expected=1)
     assert not watch.is_over()
     chain.mine(2)
     assert not watch.is_over()
@@ -189,7 +189,7 @@ def test_the_wait_ends_after_a_round(network: Network, open_outbox: Open) -> Non
     outside(network)
     chain.mine()
     head = chain.block_number()
-    watch = _Watch(outbox.reader, outbox, head + 3, head + 23, expected=1)
+    watch = Watch(outbox.reader, outbox, head + 3, head + 23, expected=1)
     chain.mine(22)
     assert not watch.is_over()
     chain.mine(1)

@@ -25,7 +25,7 @@ HELP = (
     "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo doctor", "sapo claim", "sapo bench",
     "sapo ipfs", "sapo network", "sapo network spec", "sapo network deploy", "sapo network show",
     "sapo register", "sapo pause", "sapo resume", "sapo top-up", "sapo set-endpoint", "sapo set-operator", "sapo exit",
-    "sapo withdraw",
+    "sapo withdraw", "sapo move", "sapo move export", "sapo move import", "sapo move undo", "sapo restore",
     "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round",
 )  # fmt: skip
 MOST_SECONDS = 0.5
@@ -104,6 +104,20 @@ def test_init_makes_a_home(
     assert (settings.sapo.own_groups, settings.sapo.external, settings.threads) == (3, "as-own", 2)
     assert settings.chain.deployment == deployment
     assert settings.policy.folder.is_absolute()
+
+
+def test_init_takes_an_existing_key(
+    tmp_path: Path, deployment: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    funded = tmp_path / "funded.json"
+    address = keystore.create(funded, keystore.read_password(password), work_factor=keystore.LIGHT_WORK_FACTOR)
+    other = tmp_path / "other"
+    keystore.write_random_password(other)
+    assert init(tmp_path / "home", deployment, other, "--keystore", str(funded)) == 2
+    assert "does not open" in capsys.readouterr().err
+    assert init(tmp_path / "home", deployment, password, "--keystore", str(funded)) == 0
+    assert capsys.readouterr().out.strip() == address
+    assert (tmp_path / "home" / "keystore.json").read_bytes() == funded.read_bytes()
 
 
 def test_init_writes_any_setting(tmp_path: Path, deployment: Path, password: Path) -> None:

@@ -197,3 +197,15 @@ def test_neither_key_nor_password_is_ever_shown(
     for secret in (account.key.hex(), PASSWORD, PASSWORD.upper()):
         assert secret not in shown
     assert "Back up this file and its password" in keystore.BACKUP
+
+
+def test_an_existing_key_is_adopted_only_with_its_password(tmp_path: Path) -> None:
+    source, target = tmp_path / "funded.json", tmp_path / "home" / "keystore.json"
+    address = keystore.create(source, PASSWORD, work_factor=LIGHT_WORK_FACTOR)
+    with pytest.raises(KeystoreError, match="does not open"):
+        keystore.adopt(source, target, "another")
+    assert not target.exists()
+    assert keystore.adopt(source, target, PASSWORD) == address
+    assert (target.read_bytes(), target.stat().st_mode & 0o777) == (source.read_bytes(), 0o400)
+    with pytest.raises(KeystoreError, match="never overwritten"):
+        keystore.adopt(source, target, PASSWORD)

@@ -51,6 +51,16 @@ def create(path: Path, password: str, *, work_factor: int = SCRYPT_WORK_FACTOR) 
     return str(account.address).lower()
 
 
+def adopt(source: Path, path: Path, password: str) -> str:
+    """Makes `path` (mode 0400) a copy of a keystore file that the password opens. Returns the address, lower case.
+
+    Raises KeystoreError as `load` does, and if `path` exists.
+    """
+    address = load(source, password).address.lower()
+    _write_secret(path, source.read_bytes())
+    return address
+
+
 def load(path: Path, password: str) -> "LocalAccount":
     """The account that signs. Raises KeystoreError for a missing or unsafe file and for a wrong password."""
     from eth_account import Account

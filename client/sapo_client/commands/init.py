@@ -29,6 +29,8 @@ def add_command(commands: Commands) -> None:
     joins.add_argument("--deployment", type=Path, metavar="FILE", help="or its deployment.json alone, where it lies")
     words = POLICY_HELP + "; or, with --network, the id of a base that the file says where to get"
     parser.add_argument("--policy", required=True, metavar="MODEL", help=words)
+    words = "an existing key, which is copied, instead of a new one; its password is asked for, to check it"
+    parser.add_argument("--keystore", type=Path, metavar="FILE", help=words)
     base_option(parser)
     lora_option(parser)
     device_option(parser)
@@ -119,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
 
     def make() -> str:
         light, password = options.light_key, options.password_file
-        return home.init(home_folder, settings, password, light=light, network=network)
+        return home.init(home_folder, settings, password, light=light, network=network, key=options.keystore)
 
     if options.offline:
         address, steps = make(), [keystore.BACKUP]

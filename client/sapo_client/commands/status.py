@@ -34,10 +34,13 @@ def show(home: Path, *, as_json: bool, rpcs: Sequence[str] | None = None, probe:
     """
     started = time.monotonic()
     from sapo_client.node.observing.condition import Look
+    from sapo_client.state.moved import refuse_moved
     from sapo_client.state.settings import Settings
     from sapo_verifier import net
 
-    look = Look(home, Settings.load(home), rpcs, probe, leave=net.abort_all)  # nobody waits for what is late
+    settings = Settings.load(home)
+    refuse_moved(home)
+    look = Look(home, settings, rpcs, probe, leave=net.abort_all)  # nobody waits for what is late
     try:
         facts = look.condition(started)
     finally:

@@ -8,7 +8,7 @@ from sapo_client.duties.elsewhere import SecondProgram
 from sapo_client.node.patience import Patience
 from sapo_client.state.report import StatusFile
 from sapo_client.transactions.outbox import Outbox
-from sapo_client.transactions.strangers import Stranger, listed, nonces_used, recent_strangers, strangers
+from sapo_client.transactions.strangers import Sender, Stranger, listed, nonces_used, recent_strangers, strangers
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader, NodeState
 
@@ -50,7 +50,7 @@ def wait_until_alone(
         *(LOOK_BACK, outbox.address, listed(found), quiet + blocks, head),
     )
     pending = nonces_used(reader, outbox.address, "pending") or 0
-    watch = _Watch(reader, outbox, quiet, quiet + blocks, expected=pending)
+    watch = Watch(reader, outbox, quiet, quiet + blocks, expected=pending)
     while not stop.is_set():
         wait = poll_seconds
         try:
@@ -72,18 +72,19 @@ def wait_until_alone(
 
 
 @dataclass
-class _Watch:
-    """Of an account's nonces from one block to another.
+class Watch:
+    """Of an account's nonces from one block to another. remedy: said with what was found.
 
     expected: so many are used, or will be by what was on its way before. What is mined up to block `first` is of the
     past, too: views lag, and a shallow reorganization has it mined again.
     """
 
     reader: ChainReader
-    outbox: Outbox
+    outbox: Sender
     first: int
     last: int
     expected: int
+    remedy: str = "This node has sent nothing; if you did that by hand, start the node again"
     _seen: int = field(init=False)  # the last block in which no more than the expected ones were used
 
     def __post_init__(self) -> None:
@@ -113,6 +114,5 @@ class _Watch:
     def _refusal(self, found: list[Stranger], head: int) -> SecondProgram:
         return SecondProgram(
             f"this node's key ({self.outbox.address})",
-            f"up to block {head} it sent what this home's outbox does not know: {listed(found)}. This node has sent "
-            "nothing; if you did that by hand, start the node again",
+            f"up to block {head} it sent what this home's outbox does not know: {listed(found)}. {self.remedy}",
         )

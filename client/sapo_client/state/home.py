@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sapo_client.state.joining import refuse_too_many, take
+from sapo_client.state.moved import refuse_moved
 from sapo_client.state.settings import IpfsSettings, Settings
 from sapo_verifier.errors import UnableError
 from sapo_verifier.files import lock_file
@@ -38,12 +39,14 @@ def init(
     *,
     light: bool = False,
     network: "NetworkFile | None" = None,
+    key: Path | None = None,
 ) -> str:
     """Make a home: settings and an encrypted key. Returns the address.
 
     network: what it is to take the deployment from, instead of the settings' file. light: a cheap key derivation, for
-    devnets and tests only. Raises SapoError if the home has a node already, the settings do not fit the network, or the
-    policy's folder says that no node could run it.
+    devnets and tests only. key: a keystore file to copy, which the password has to open, instead of a new key.
+    Raises SapoError if the home has a node already, the settings do not fit the network, or the policy's folder says
+    that no node could run it.
     """
     from sapo_verifier import keystore
     from sapo_verifier.bases import base_in
@@ -66,7 +69,10 @@ def init(
         # Settings last: what fails before them can be tried again.
         if network is not None:
             take(home, network)
-        address = keystore.create(home / KEYSTORE, password, work_factor=factor)
+        if key is None:
+            address = keystore.create(home / KEYSTORE, password, work_factor=factor)
+        else:
+            address = keystore.adopt(key, home / KEYSTORE, password)
         settings.write(home)
     return address
 
@@ -110,9 +116,12 @@ def public_endpoint(ipfs: IpfsSettings, where: str) -> str:
 
 
 @contextmanager
-def only_one(home: Path) -> Iterator[None]:
-    """Hold the home for this process, and keep it private. Raises UnableError if another process holds it; the kernel
-    lets go however we end."""
+def only_one(home: Path, *, moved: bool = False) -> Iterator[None]:
+    """Hold the home for this process, and keep it private; the kernel lets go however we end.
+
+    moved: it may be of a node that went elsewhere. Raises UnableError if another process holds it, or if it is such a
+    one and `moved` does not say that it may be.
+    """
     with private(home):
         for _ in range(5):
             if (held := lock_file(home / LOCK)) is not None:
@@ -123,6 +132,8 @@ def only_one(home: Path) -> Iterator[None]:
         try:
             os.ftruncate(held, 0)
             os.pwrite(held, str(os.getpid()).encode(), 0)
+            if not moved:
+                refuse_moved(home)
             yield
         finally:
             os.close(held)

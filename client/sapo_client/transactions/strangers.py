@@ -4,18 +4,45 @@ Every transaction of an outbox is on disk before it is sent, so what is not ther
 or by an outbox that is lost. Which of these it was is not to be seen here.
 """
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from eth_utils.address import to_checksum_address
 from web3.exceptions import Web3RPCError
 from web3.types import BlockIdentifier
 
-from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.questions import Taker, succeeded, taker_of_nonce
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.errors import ChainUnavailable, Refused
 from sapo_verifier.chain.reader import ChainReader
+
+
+class Sender(Protocol):
+    """An account, and what is known to have been signed for it: an outbox, or what is read in the file of one."""
+
+    @property
+    def address(self) -> str: ...
+
+    def signed(self, low: int) -> list[tuple[int, bytes, int]]:
+        """See Outbox.signed."""
+
+
+@dataclass(frozen=True)
+class Signed:
+    """An outbox's file, read without its key. One that is not there knows nothing."""
+
+    address: str
+    path: Path
+
+    def signed(self, low: int) -> list[tuple[int, bytes, int]]:
+        if not self.path.exists():
+            return []
+        with closing(sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=rw", uri=True)) as db:
+            return db.execute("SELECT nonce, hash, block FROM attempt WHERE nonce >= ?", (low,)).fetchall()
 
 
 @dataclass(frozen=True)
@@ -48,7 +75,7 @@ def nonces_used(reader: ChainReader, address: str, block: BlockIdentifier) -> in
             return None
 
 
-def strangers(reader: ChainReader, outbox: Outbox, low: int, high: int, blocks: tuple[int, int]) -> list[Stranger]:
+def strangers(reader: ChainReader, outbox: Sender, low: int, high: int, blocks: tuple[int, int]) -> list[Stranger]:
     """Those among the used nonces low … high − 1, lowest first.
 
     blocks: the first and the last one in which they were mined. Who took a nonce is looked up for the last one, and
@@ -71,7 +98,7 @@ def strangers(reader: ChainReader, outbox: Outbox, low: int, high: int, blocks: 
     return found
 
 
-def recent_strangers(reader: ChainReader, outbox: Outbox, blocks: int) -> list[Stranger]:
+def recent_strangers(reader: ChainReader, outbox: Sender, blocks: int) -> list[Stranger]:
     """Those of the last blocks, as `strangers` gives them.
 
     Where the RPC has no state that old, the outbox itself tells where to begin: with the first nonce that it signed in
@@ -88,6 +115,17 @@ def recent_strangers(reader: ChainReader, outbox: Outbox, blocks: int) -> list[S
         of_late = (nonce for nonce, _, block in signed if block >= since)
         low = min(of_late, default=max((nonce + 1 for nonce, _, _ in signed), default=0))
     return strangers(reader, outbox, low, used, (since, head))
+
+
+def strangers_since(reader: ChainReader, outbox: Sender, nonce: int, block: int) -> list[Stranger]:
+    """Those from that nonce on, mined after that block, or on their way as far as the RPC knows. Raises
+    ChainUnavailable."""
+    head = reader.block_number()
+    used = nonces_used(reader, outbox.address, "latest") or nonce
+    found = strangers(reader, outbox, nonce, used, (block, head))
+    known = {number for number, _, _ in outbox.signed(used)}
+    pending = nonces_used(reader, outbox.address, "pending") or used
+    return found + [Stranger(number, False, None) for number in range(used, pending) if number not in known]
 
 
 def receipts_of(reader: ChainReader, hashes: Sequence[bytes]) -> dict[bytes, bool]:

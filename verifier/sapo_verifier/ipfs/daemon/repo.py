@@ -128,7 +128,7 @@ class BlockRepo:
             return self._count, self._bytes
 
     def _file(self, digest: bytes) -> Path:
-        return self.path / "blocks" / digest.hex()[:2] / digest.hex()
+        return block_file(self.path, digest)
 
     def _pin_file(self, digest: bytes) -> Path:
         return self._file(digest).with_suffix(".pin")
@@ -156,6 +156,11 @@ class BlockRepo:
         file.replace(self.path / "damaged" / digest.hex())
         self._count -= 1
         self._bytes -= size
+
+
+def block_file(repo: Path, digest: bytes) -> Path:
+    """Where a repository keeps a block, if it has it."""
+    return repo / "blocks" / digest.hex()[:2] / digest.hex()
 
 
 def _take(path: Path) -> int:
