@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapo_client.state import home as layout
 from sapo_client.state.archive import About, pack
+from sapo_client.state.joining import NETWORK
 from sapo_client.state.moved import Moved, mark, read_mark, unmark
 from sapo_client.state.report import ROUNDS_FILE
 from sapo_client.state.settings import FILE_NAME, Settings
@@ -136,8 +137,7 @@ def _files(home: Path, settings: Settings, copies: Path) -> dict[str, Path]:
     found |= private_files(home, settings.model_dump())
     for path in sorted(home.glob("*.sqlite")):
         found[path.name] = copied(path, copies / path.name)
-    if (home / ROUNDS_FILE).exists():
-        found[ROUNDS_FILE] = home / ROUNDS_FILE
+    found |= {name: home / name for name in (NETWORK, ROUNDS_FILE) if (home / name).exists()}
     return found | files_of(whole(home))
 
 

@@ -25,7 +25,7 @@ MOST_MANIFEST = 1 << 26  # bytes: half a million files
 CHUNK = 1 << 20
 BLOCK = tarfile.BLOCKSIZE
 NAMES = re.compile(
-    r"node\.toml|keystore\.json|deployment\.(json|toml)|rounds\.jsonl|[a-z][a-z_-]{0,30}\.(sqlite|private)"
+    r"(node|network)\.toml|keystore\.json|deployment\.(json|toml)|rounds\.jsonl|[a-z][a-z_-]{0,30}\.(sqlite|private)"
     r"|checkpoints/round-[0-9]{8}/[a-z_]{1,40}\.(safetensors|json)|blocks/[0-9a-f]{64}"
 )
 
