@@ -284,12 +284,14 @@ def twin(net: Net) -> Ticks:
     net.swarm.network.nodes.remove(second)
     try:
         second.start()
+        process = second.workers()[0]
+        # Rounds are short, and it loads its model first.
+        yield from net.until(lambda: "watches the key" in process.last_words() or not second.alive)
         for _ in range(6):
             if second.alive:
                 net.play_round()
         yield from net.until(lambda: not second.alive)
-        assert second.process is not None
-        assert second.process.exit_status() == UNABLE, second.process.last_words()
+        assert process.exit_status() == UNABLE, process.last_words()
     finally:
         stop_all([*second.processes()])
 
