@@ -1,10 +1,12 @@
 """`sapo move`: a stopped node to another machine, with all that it owes and is owed."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from sapo_client.commands.options import POLICY_HELP, chain_options, home_option, rpcs_of, set_option
+from sapo_client.commands.options import POLICY_HELP, chain_options, home_option, json_option, rpcs_of, set_option
 from sapo_verifier.commands.program import Commands, add_parser
 
 
@@ -30,6 +32,8 @@ def add_command(commands: Commands) -> None:
     chain_options(undo)
     words = "whatever the key did since; what the node promised elsewhere is lost"
     undo.add_argument("--i-know", action="store_true", help=words)
+    for step in (export, import_, undo):
+        json_option(step)
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -38,13 +42,17 @@ def run_export(options: argparse.Namespace) -> int:
 
     home = options.home.expanduser()
     left = leave(home, options.file, rpcs_of(options))
-    print(
-        f"wrote {options.file} ({left.size} bytes): node {left.about.node} as of round {left.about.round}, block "
-        f"{left.about.block}, with {left.blocks} blocks that it still owes"
+    about = left.about
+    _tell(
+        options,
+        f"wrote {options.file} ({left.size} bytes): node {about.node} as of round {about.round}, block {about.block}, "
+        f"with {left.blocks} blocks that it still owes",
+        {"file": str(options.file), "bytes": left.size, "node": about.node, "round": about.round}
+        | {"block": about.block, "blocks": left.blocks, "missing": about.missing},
     )
-    if left.about.missing:
+    if about.missing:
         print(
-            f"sapo: {left.about.missing} blocks that it still owes are not in {home}: another IPFS daemon has them. "
+            f"sapo: {about.missing} blocks that it still owes are not in {home}: another IPFS daemon has them. "
             "Until their rounds are final, keep that daemon where peers find it, or move it, too",
             file=sys.stderr,
         )
@@ -70,7 +78,11 @@ def run_import(options: argparse.Namespace) -> int:
     policy = {} if options.policy is None else {"policy": {"folder": str(model_folder(options.policy))}}
     changes = merged(policy, assigned(options.set), "the options")
     about, blocks = arrive(options.file, home, changes, rpcs_of(options), i_know=options.i_know, say=say)
-    print(f"made {home}: node {about.node} as of round {about.round}, with {blocks} blocks that it still owes")
+    _tell(
+        options,
+        f"made {home}: node {about.node} as of round {about.round}, with {blocks} blocks that it still owes",
+        {"home": str(home), "node": about.node, "round": about.round, "blocks": blocks},
+    )
     say(
         f"start it with `sapo run --home {home}`. Look first whether [ipfs] api, gateway and endpoint in node.toml are "
         "this machine's"
@@ -84,5 +96,10 @@ def run_undo(options: argparse.Namespace) -> int:
 
     home = options.home.expanduser()
     stay(home, rpcs_of(options), i_know=options.i_know)
-    print(f"the node in {home} can run here again: never import the file that was written of it")
+    words = f"the node in {home} can run here again: never import the file that was written of it"
+    _tell(options, words, {"home": str(home)})
     return 0
+
+
+def _tell(options: argparse.Namespace, words: str, document: dict[str, Any]) -> None:
+    print(json.dumps(document, indent=1) if options.json else words)
