@@ -1,6 +1,8 @@
 """`sapo move` and `sapo restore` on a real chain, with a home whose node voted; what it generated is made up."""
 
+import errno
 import json
+import os
 import shutil
 import sqlite3
 import threading
@@ -15,6 +17,7 @@ from outboxes import outside
 from sapo_client import cli
 from sapo_client.batches.pins import PinBook
 from sapo_client.duties.ballots import BallotBox, deal_of
+from sapo_client.node import moving
 from sapo_client.state.home import BALLOTS, BLOCKS, KEYSTORE, OUTBOX, PINS, only_one
 from sapo_client.state.moved import MOVED
 from sapo_client.state.settings import ChainSettings, IpfsSettings, PolicySettings, Settings
@@ -153,6 +156,28 @@ def test_a_node_that_runs_is_not_moved(home: Path, tmp_path: Path, capsys: Captu
     assert {path.name for path in tmp_path.iterdir()} == {
         "home", "model", "deployment.json", "urls", "password", "node.tar",
     }  # fmt: skip
+    with only_one(home):
+        pass
+
+
+def test_an_export_that_a_full_disk_ends_leaves_the_node_as_it_was(
+    home: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = {path.name for path in tmp_path.iterdir()}
+    for where, name in ((moving, "pack"), (Path, "rename")):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, full)
+            assert move("export", home, tmp_path / "node.tar") == 3
+        assert "make room" in capsys.readouterr().err
+        assert {path.name for path in tmp_path.iterdir()} == before
+        with only_one(home):
+            pass
+    assert move("export", home, tmp_path / "node.tar") == 0
+    (tmp_path / "node.tar").unlink()  # as where it was killed before the file had its name
+    assert move("undo", home) == 0
     with only_one(home):
         pass
 

@@ -39,7 +39,11 @@ COPIES = "owed"  # of the node's own blocks, whichever daemon serves them
 ASIDE = ".leaving"  # copies of what others may write meanwhile
 CHECKPOINTS = 2  # the last one, and the one before: a reorganization can have a batch made again with its weights
 # Secrets in files of their own, which the settings name, by section and key; in the archive and the new home so.
-PRIVATE_FILES = {("chain", "rpc_file"): "rpcs.private", ("ipfs", "api_auth_file"): "ipfs-api.private"}
+PRIVATE_FILES = {
+    ("chain", "rpc_file"): "rpcs.private",
+    ("ipfs", "api_auth_file"): "ipfs-api.private",
+    ("alerts", "webhook_file"): "webhook.private",
+}
 
 
 @dataclass(frozen=True)
