@@ -10,6 +10,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from web3 import HTTPProvider, Web3
 
 from sapo_client.state.report import read_status
 from sapo_devnet.nodes import SAPO
@@ -112,7 +113,7 @@ def network_file(net: Swarm) -> Path:
 
 def spent(net: Swarm, address: str) -> tuple[int, int]:
     """What an account has sent, in wei: with its calls, and for their gas."""
-    w3, value, gas = net.reader.w3, 0, 0
+    w3, value, gas = Web3(HTTPProvider(net.chain.url)), 0, 0
     for number in range(w3.eth.block_number + 1):
         for sent in w3.eth.get_block(number, full_transactions=True)["transactions"]:
             if sent["from"].lower() == address:

@@ -4,6 +4,7 @@ import logging
 import threading
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def arrive(
                 _wait_until_old(reader, Signed(about.key, aside / layout.OUTBOX), about, *wait, say)
         blocks = sorted((aside / BLOCKS).iterdir()) if (aside / BLOCKS).exists() else []
         refuse_taken(aside, home)
-        _put(blocks, home, settings.ipfs)
+        _put(blocks, aside, home, settings.ipfs)
         for block in blocks:
             block.unlink()
         if blocks:
@@ -146,23 +147,21 @@ def _wait_until_old(
         pause.wait(wait)
 
 
-def _put(blocks: Sequence[Path], home: Path, ipfs: IpfsSettings) -> None:
-    """Owed blocks, to the daemon that answers at the settings' address, or else to the embedded one's repository."""
+def _put(blocks: Sequence[Path], aside: Path, home: Path, ipfs: IpfsSettings) -> None:
+    """Owed blocks, to the daemon that the node waits for, or into the repository of its own. aside: where a file of
+    credentials lies still. Raises StoreFailed."""
     if not blocks:
         return
-    from sapo_verifier.ipfs import BlockStore, StoreFailed
+    from sapo_verifier.ipfs import BlockStore, read_credentials
     from sapo_verifier.ipfs.daemon.repo import BlockRepo
 
-    with BlockStore(ipfs.api, allow_private=ipfs.allow_private, timeout=ipfs.seconds_per_source) as store:
-        try:
-            store.stat()
-        except StoreFailed:
-            repo = BlockRepo(home / layout.BLOCKS)
-            try:
-                for block in blocks:
-                    repo.put(block.read_bytes(), pin=True)
-            finally:
-                repo.close()
-        else:
+    if ipfs.daemon == "external":
+        secret = read_credentials(aside / PRIVATE_FILES["ipfs", "api_auth_file"]) if ipfs.api_auth_file else None
+        seconds = ipfs.seconds_per_source
+        with BlockStore(ipfs.api, allow_private=ipfs.allow_private, timeout=seconds, credentials=secret) as store:
             for block in blocks:
                 store.put(block.read_bytes())
+        return
+    with closing(BlockRepo(home / layout.BLOCKS)) as repo:
+        for block in blocks:
+            repo.put(block.read_bytes(), pin=True)

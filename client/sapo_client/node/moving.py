@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-COPIES = "owed"  # of the node's own blocks, whichever daemon serves them
 ASIDE = ".leaving"  # copies of what others may write meanwhile
 CHECKPOINTS = 2  # the last one, and the one before: a reorganization can have a batch made again with its weights
 # Secrets in files of their own, which the settings name, by section and key; in the archive and the new home so.
@@ -203,7 +202,7 @@ def _owed(home: Path, pins: Path | None, round_: int) -> tuple[int, dict[str, Pa
     found = {}
     for digest in digests:
         path = block_file(home / layout.BLOCKS, digest)
-        for each in chain([path], home.glob(f"{COPIES}/*/{digest.hex()}")):
+        for each in chain([path], home.glob(f"{layout.OWED}/*/{digest.hex()}")):
             if each.is_file() and hashlib.sha256(each.read_bytes()).digest() == digest:
                 found[f"blocks/{digest.hex()}"] = each
                 break
