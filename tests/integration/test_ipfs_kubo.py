@@ -65,9 +65,11 @@ def test_put_get_unpin(kubos: list[tuple[str, str, str]]) -> None:
             digest = store.put(data)
             assert digest == block_digest(data)
             assert store.get(digest) == data
+            assert store.has(digest)
             store.unpin(digest)
             store.unpin(digest)
         assert store.collect() >= 2
+        assert not store.has(block_digest(b"nobody's"))
         assert "RepoSize" in store.stat()
 
 
