@@ -1,11 +1,10 @@
-"""The commands as they are typed: instant help, no heavy imports, and words instead of tracebacks."""
+"""The commands as they are typed: what they make, and words instead of tracebacks."""
 
 import json
 import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,16 +18,7 @@ from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "transformers", "vllm", "web3", "aiohttp", "reasoning_gym", "numpy", "eth_account")
 MODULES = {"sapo": ["-m", "sapo_client"], "sapo-verify": ["-m", "sapo_verifier"]}
-HELP = (
-    "sapo", "sapo init", "sapo run", "sapo train", "sapo status", "sapo doctor", "sapo claim", "sapo bench",
-    "sapo ipfs", "sapo network", "sapo network spec", "sapo network deploy", "sapo network show",
-    "sapo register", "sapo pause", "sapo resume", "sapo top-up", "sapo set-endpoint", "sapo set-operator", "sapo exit",
-    "sapo withdraw", "sapo move", "sapo move export", "sapo move import", "sapo move undo", "sapo restore",
-    "sapo-verify", "sapo-verify batch", "sapo-verify prove", "sapo-verify round",
-)  # fmt: skip
-MOST_SECONDS = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -61,24 +51,6 @@ def init(home: Path, deployment: Path, password: Path, *more: str) -> int:
     words += ["--base", "pocket", "--endpoint", "/dns4/node.example.org/tcp/443/https"]
     (home.parent / "model").mkdir(parents=True, exist_ok=True)
     return cli.main([*words, "--password-file", str(password), "--light-key", "--offline", *more])
-
-
-@pytest.mark.parametrize("command", HELP)
-def test_help_is_instant_and_loads_nothing_heavy(command: str) -> None:
-    name, *words = command.split()
-    times = []
-    for _ in range(5):
-        started = time.monotonic()
-        done = _python(*MODULES[name], *words, "--help")
-        times.append(time.monotonic() - started)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("usage: ")
-        if min(times) < MOST_SECONDS:
-            break
-    assert min(times) < MOST_SECONDS
-    loaded = re.findall(r"\|\s+(\w+)$", _python("-X", "importtime", *MODULES[name], *words, "--help").stderr, re.M)
-    assert "argparse" in loaded, "the list of imports was understood"
-    assert not set(HEAVY) & set(loaded)
 
 
 def test_the_commands_are_installed() -> None:

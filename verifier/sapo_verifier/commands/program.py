@@ -62,8 +62,8 @@ class Program:
             from importlib.metadata import entry_points  # looks at all that is installed: not for every command
 
             for brought in entry_points(group=self.group):
-                if arguments[:1] in ([brought.name], [], ["-h"], ["--help"]):
-                    _add_brought(commands, brought, needed=arguments[:1] == [brought.name])
+                if not arguments or arguments[0] in (brought.name, "-h", "--help"):
+                    _add_brought(commands, brought, needed=[*arguments[:1]] == [brought.name])
         return made
 
     def main(self, argv: Sequence[str] | None = None) -> int:
