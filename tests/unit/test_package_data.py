@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,14 +62,32 @@ def test_a_file_that_differs_is_named(
     assert "forge build" in capsys.readouterr().err
 
 
+BUILD_SDIST = "from setuptools.build_meta import build_sdist; build_sdist('dist')"
+OPERATORS = (
+    "Dockerfile",
+    "compose.yaml",
+    "requirements-node.lock",
+    "docs/operators.md",
+    "scripts/operator/sapo.service",
+)
+
+
 @pytest.mark.skipif(find_spec("setuptools") is None, reason="needs setuptools, to build a wheel without the network")
-def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
-    for name in ("client", "verifier", "scripts"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
+def test_a_source_distribution_and_its_wheel_have_all_of_it(tmp_path: Path) -> None:
+    source, ignored = tmp_path / "source", shutil.ignore_patterns("__pycache__", "*.egg-info", "node_modules")
+    for name in ("client", "verifier", "scripts", "docs", "contracts"):
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
+    for file in ROOT.iterdir():
+        if file.is_file():
+            shutil.copy(file, source)
+    subprocess.run([sys.executable, "-c", BUILD_SDIST], cwd=source, check=True, timeout=120, capture_output=True)
+    (sdist,) = (source / "dist").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("sapo_network-*")
+    assert not [name for name in OPERATORS if not (unpacked / name).is_file()]
     command = [sys.executable, "-m", "pip", "wheel", "-qq", "--disable-pip-version-check", "--no-deps", "--no-index"]
-    subprocess.run([*command, "--no-build-isolation", "-w", tmp_path, tmp_path], check=True, timeout=120)
+    subprocess.run([*command, "--no-build-isolation", "-w", tmp_path, unpacked], check=True, timeout=120)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     for contract in CONTRACTS:

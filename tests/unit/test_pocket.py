@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from sapo_client import cli
 from sapo_client.pocket import (
     BROKEN,
     EOS_ID,
@@ -20,6 +21,7 @@ from sapo_client.policy.log_probs import token_log_probs
 from sapo_client.policy.policy import Policy
 from sapo_verifier.bases import digest_of_folder
 from sapo_verifier.model.forward import Passage
+from sapo_verifier.networks import pocket_spec, read_spec
 from sapo_verifier.spec import BaseRule
 from sapo_verifier.tasks import COMPACT_ALPHABET, POCKET_TASKS, extract
 
@@ -61,7 +63,10 @@ def test_only_the_right_format_is_an_answer() -> None:
 
 
 def test_the_same_seed_makes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    build_pocket(tmp_path / "again", 0, steps=STEPS, threads=1, log=lambda _: None)
+    words = ["network", "pocket", str(tmp_path / "again"), "--steps", str(STEPS), "--spec", str(tmp_path / "spec.json")]
+    assert cli.main(words) == 0
+    assert cli.main(words) == 2, "nothing is written over"
+    assert read_spec(tmp_path / "spec.json") == pocket_spec(folder)
     hashes = [
         {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in where.iterdir()}
         for where in (folder, tmp_path / "again")

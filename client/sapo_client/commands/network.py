@@ -39,6 +39,7 @@ def add_command(commands: Commands) -> None:
     steps = network.add_subparsers(title="steps", metavar="STEP", required=True)
     _add_spec(steps)
     _add_deploy(steps)
+    _add_pocket(steps)
     show = add_parser(steps, "show", "what a network's file says", run_show)
     show.add_argument("file", type=Path, metavar="FILE", help="the network's file")
     json_option(show)
@@ -82,6 +83,32 @@ def _add_deploy(steps: Commands) -> None:
     parser.add_argument("--gateway", action="append", default=[], metavar="MULTIADDR", help=words)
     words = "for the network file: where a base is from, such as qwen=Qwen/Qwen2.5-0.5B-Instruct@REVISION; repeat"
     parser.add_argument("--base-from", type=_base, action="append", default=[], metavar="ID=MODEL", help=words)
+
+
+def _add_pocket(steps: Commands) -> None:
+    words = "build the tiny policy that devnets train: for a network to try things with, on any machine"
+    parser = add_parser(steps, "pocket", words, run_pocket)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the Hugging Face folder goes")
+    parser.add_argument("--seed", type=int, default=0, help="other seeds make other policies (%(default)s)")
+    words = "of training on right answers; 150 take seconds and know less (those of a devnet, some minutes)"
+    parser.add_argument("--steps", type=number_from(1), metavar="N", help=words)
+    parser.add_argument("--spec", type=Path, metavar="FILE", help="write a network's rules for it, too")
+
+
+def run_pocket(options: argparse.Namespace) -> int:
+    """Raises UsageError where something is there already."""
+    from sapo_client import pocket
+    from sapo_verifier.networks import pocket_spec
+
+    for path in (options.folder, options.spec):
+        if path is not None and path.exists():
+            raise UsageError(f"{path} exists already; name another one")
+    pocket.build_pocket(options.folder, options.seed, steps=options.steps or pocket.STEPS, log=_say)
+    if options.spec is not None:
+        text = json.dumps(pocket_spec(options.folder).to_json(), indent=2, ensure_ascii=False)
+        options.spec.write_text(text + "\n", encoding="utf-8")
+    print(options.folder)
+    return 0
 
 
 def run_spec(options: argparse.Namespace) -> int:
