@@ -22,7 +22,7 @@ def test_always():
 def test_each_run_is_a_row_and_a_failure_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, seen = tmp_path / "test_flaky.py", tmp_path / "seen"
     file.write_text(FLAKY.format(seen=str(seen)))
-    words = [str(file), "--times", "3", "--busy", "1", "--folder", str(tmp_path / "runs")]
+    words = [str(file), "--times", "3", "--at-once", "1", "--busy", "1", "--folder", str(tmp_path / "runs")]
     assert repeat.main([*words, "--page", str(tmp_path / "page.md")]) == 1
     written = (tmp_path / "page.md").read_text()
     assert "| `test_flaky::test_now_and_then` | 1 of 3 | AssertionError: the second \\| time |" in written

@@ -13,6 +13,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,26 +124,33 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/repeat", description=__doc__.partition("\n")[0])
     parser.add_argument("tests", nargs="*", default=["tests/e2e"], help="for pytest (tests/e2e)")
     parser.add_argument("--times", type=int, default=10, help="runs (%(default)s)")
-    parser.add_argument("--busy", type=int, default=2, help="processes that keep a core each busy (%(default)s)")
+    words = "runs side by side, each of which keeps the machine busy for the others (%(default)s)"
+    parser.add_argument("--at-once", type=int, default=2, metavar="N", help=words)
+    parser.add_argument("--busy", type=int, default=0, help="processes that keep a core each busy (%(default)s)")
     words = "results; those that are there already are not made again (.repeat)"
     parser.add_argument("--folder", type=Path, default=ROOT / ".repeat", help=words)
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the table there, too")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    outcomes = []
-    for number in range(1, options.times + 1):
-        file = options.folder / f"run-{number}.xml"
-        if not file.exists():
-            with busy(options.busy):
-                run(options.tests, file)
-        outcomes.append(read(file, number))
-        print(table(outcomes)[1 + number], flush=True)
-        if options.page is not None:
-            tests = "" if options.tests == ["tests/e2e"] else f" {' '.join(options.tests)}"
-            command = f"scripts/repeat{tests} --times {options.times} --busy {options.busy}"
-            options.page.write_text(page(outcomes, command, os.cpu_count() or 1))
+    files = {number: options.folder / f"run-{number}.xml" for number in range(1, options.times + 1)}
+    missing = [number for number, file in files.items() if not file.exists()]
+    with busy(options.busy if missing else 0), ThreadPoolExecutor(options.at_once) as pool:
+        for done in as_completed(pool.submit(run, options.tests, files[number]) for number in missing):
+            done.result()
+            outcomes = [read(file, number) for number, file in files.items() if file.exists()]
+            print(table(outcomes)[-1], f"({len(outcomes)} of {options.times})", flush=True)
+            if options.page is not None:
+                options.page.write_text(page(outcomes, _command(options), os.cpu_count() or 1))
+    outcomes = [read(file, number) for number, file in files.items()]
+    if options.page is not None:
+        options.page.write_text(page(outcomes, _command(options), os.cpu_count() or 1))
     print("\n".join(table(outcomes)))
     return 1 if any(each.failed for each in outcomes) else 0
+
+
+def _command(options: argparse.Namespace) -> str:
+    tests = "" if options.tests == ["tests/e2e"] else f" {' '.join(options.tests)}"
+    return f"scripts/repeat{tests} --times {options.times} --at-once {options.at_once} --busy {options.busy}"
 
 
 if __name__ == "__main__":
