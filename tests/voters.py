@@ -280,6 +280,7 @@ def light_parts(voter: Voter, **others: Any) -> Any:
         "status": StatusFile(voter.folder),
         "poll_seconds": 0.0,
         "patience_minutes": 30.0,
+        "daemon_patience_minutes": 30.0,
         "last_round": None,
     }
     return SimpleNamespace(**parts | others)

@@ -68,7 +68,9 @@ class Network:
         raise DevnetError(f"{dead[0].name} has ended; {dead[0].end_of_log()}")
 
     def _dead(self) -> list[Part]:
-        return [part for part in self._parts() if part.exit_status() is not None]
+        """Without nodes that ended in order, as one does that has withdrawn."""
+        nodes = {part for node in list(self.nodes) for part in node.workers() if part.exit_status() == 0}
+        return [part for part in self._parts() if part not in nodes and part.exit_status() is not None]
 
     def _parts(self) -> list[Part]:
         """All that runs, causes first: what needs something stands behind it."""

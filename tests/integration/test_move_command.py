@@ -18,7 +18,7 @@ from sapo_client import cli
 from sapo_client.batches.pins import PinBook
 from sapo_client.duties.ballots import BallotBox, deal_of
 from sapo_client.node import moving
-from sapo_client.state.home import BALLOTS, BLOCKS, KEYSTORE, OUTBOX, PINS, only_one
+from sapo_client.state.home import BALLOTS, BLOCKS, KEYSTORE, OUTBOX, PINS, REQUESTS, only_one
 from sapo_client.state.moved import MOVED
 from sapo_client.state.settings import ChainSettings, IpfsSettings, PolicySettings, Settings
 from sapo_devnet.testkit.alive import wait_until
@@ -132,7 +132,8 @@ def test_everything_moves_and_the_old_home_stays_still(
     assert {repo.get(digest) for digest in repo.pins()} == set(OWED)
     repo.close()
     assert {path.name for path in new.iterdir()} == {
-        "node.toml", KEYSTORE, "deployment.json", "rpcs.private", OUTBOX, BALLOTS, PINS, "rounds.jsonl", BLOCKS, "lock",
+        "node.toml", KEYSTORE, "deployment.json", "rpcs.private", OUTBOX, BALLOTS, PINS, REQUESTS, "rounds.jsonl",
+        BLOCKS, "lock",
     }  # fmt: skip
     with only_one(new):
         pass
