@@ -1,7 +1,7 @@
 """Families of models, each as a random one so small that a test takes a second: folders as they come from a hub.
 
 RIGHT: every pass of ours gives what a plain pass gives. REFUSED: what is said of them before anything is generated.
-docs/operators.md has both as a table, which tests/integration/test_families.py compares.
+docs/settings.md has both as a table, which tests/integration/test_families.py compares.
 """
 
 from pathlib import Path

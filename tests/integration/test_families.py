@@ -189,9 +189,9 @@ def test_a_model_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_family_here_is_in_the_table_of_the_documentation() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "operators.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text()
     for line in table():
-        assert f"\n{line}\n" in page, "\n".join(["docs/operators.md needs:", *table()])
+        assert f"\n{line}\n" in page, "\n".join(["docs/settings.md needs:", *table()])
 
 
 def table() -> list[str]:

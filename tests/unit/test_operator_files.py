@@ -53,7 +53,7 @@ def test_every_alert_has_a_case_both_ways_and_a_line_in_the_runbook() -> None:
     assert len(ALERTS) == len(set(ALERTS)) > 10
     cases = re.findall(r"(?m)^ *- name: (.+)$", CASES.read_text())
     assert sorted(cases) == sorted(f"{alert} {word}" for alert in ALERTS for word in ("fires", "does not fire"))
-    runbook = re.findall(r"(?m)^\| `(Sapo\w+)` \| [^|]{10,} \| [^|]{10,} \|$", (ROOT / "docs/operators.md").read_text())
+    runbook = re.findall(r"(?m)^\| `(Sapo\w+)` \| [^|]{10,} \| [^|]{10,} \|$", (ROOT / "docs/watching.md").read_text())
     assert runbook == ALERTS, "in their order"
 
 

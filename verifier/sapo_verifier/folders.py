@@ -95,7 +95,7 @@ def check_supported(folder: Path) -> None:
     if isinstance(kind := config.get("model_type"), str) and kind in REFUSED:
         raise BaseLoadError(
             f"{folder / CONFIG}: models of the family {kind} are not supported: {REFUSED[kind]}. Take a base of "
-            "another family (docs/operators.md has a table)"
+            "another family (docs/settings.md has a table)"
         )
 
 

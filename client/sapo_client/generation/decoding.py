@@ -85,14 +85,14 @@ def try_decoding(model: Any, vocab: int) -> None:
     except FAILURES as error:
         raise BaseLoadError(
             f"{type(model).__name__} does not decode a batch token by token ({words_of(error)}); take a "
-            "base of another family (docs/operators.md has a table), or the vllm engine"
+            "base of another family (docs/settings.md has a table), or the vllm engine"
         ) from error
     if off is None:
         return
     if off > TOLERANCE:
         raise BaseLoadError(
             f"{type(model).__name__} decodes other numbers in a padded batch than alone (off by {off:.1e} of its "
-            "largest logit): completions would not be the policy's. Take a base of another family (docs/operators.md "
+            "largest logit): completions would not be the policy's. Take a base of another family (docs/settings.md "
             "has a table), or the vllm engine"
         )
     _TRIED.add(model)

@@ -65,5 +65,5 @@ def try_batches(model: Any, vocab: int) -> None:
         raise BaseLoadError(
             f"{type(model).__name__} computes other numbers for a sequence in a batch than for the same sequence alone "
             f"(off by {off:.1e} of its largest logit), so its probabilities cannot be checked; take a base of another "
-            "family (docs/operators.md has a table)"
+            "family (docs/settings.md has a table)"
         )
