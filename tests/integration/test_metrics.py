@@ -66,7 +66,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
     ):
         node = net.add(rpc=rpc.url)
         net.add()
-        node.start("--set", "metrics.port=0", "--set", f"alerts.webhook={url}")
+        node.start("--set", "metrics.port=0", "--webhook", url)
         net.nodes[1].start()
         net.begin()
         net.play_to(PLAYED)

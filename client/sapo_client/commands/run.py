@@ -34,6 +34,8 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("--log-file", type=Path, metavar="FILE", help=words)
     words = "how a line of the log looks: for people, as key=value, or a JSON object (as the settings say)"
     parser.add_argument("--log-format", choices=("text", "logfmt", "json"), help=words)
+    words = "POST there when the node's health changes (as the settings say)"
+    parser.add_argument("--webhook", metavar="URL", help=words)
     set_option(parser, "any other setting of node.toml, for this run alone; may be given several times")
 
 
@@ -71,4 +73,6 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
         log["file"] = options.log_file.expanduser().absolute()
     if options.log_format is not None:
         log["format"] = options.log_format
-    return merged({"policy": policy, "generation": generation, "log": log}, assigned(options.set), "the options")
+    alerts = {} if options.webhook is None else {"webhook": options.webhook, "webhook_file": None}
+    changed = {"policy": policy, "generation": generation, "log": log, "alerts": alerts}
+    return merged(changed, assigned(options.set), "the options")
