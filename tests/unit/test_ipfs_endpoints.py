@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from sapo_verifier.ipfs.endpoints import is_public, parse_endpoint
+from sapo_verifier.ipfs.endpoints import parse_endpoint
 from sapo_verifier.ipfs.errors import EndpointError, PeerTooSlow, PeerUnreachable
+from sapo_verifier.ipfs.public import V4, V6, is_public
 
 PEER = "12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf"
 
@@ -105,6 +106,13 @@ PRIVATE = [
     "fec0::1",
     "ff02::1",
     "2001:db8::1",
+    "192.0.0.9",  # anycast of the Port Control Protocol: reachable, and nobody's node
+    "192.88.99.1",
+    "2001:20::1",
+    "2002:808:808::1",
+    "3fff::1",
+    "5f00::1",
+    "4000::1",  # not assigned
 ]
 
 
@@ -119,6 +127,16 @@ def test_private_literals_are_refused_unless_allowed(address: str) -> None:
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"])
 def test_public_addresses_are_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("network", [*V4[:-1], *V6], ids=str)
+def test_a_special_network_is_not_public_from_its_first_to_its_last_address(network: Any) -> None:
+    """And beside it there is public internet, unless another special one or the end of all begins there."""
+    first, last = network.network_address, network.broadcast_address
+    assert not is_public(first)
+    assert not is_public(last)
+    assert str(network) in ("0.0.0.0/8", "2001::/23") or is_public(first - 1)
+    assert is_public(last + 1)
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[Any]:

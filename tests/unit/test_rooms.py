@@ -32,15 +32,17 @@ def within(module: str, places: Iterable[str]) -> bool:
 
 
 def upward(each: Import) -> bool:
-    """From a room of the client to a higher one. `pocket` stands apart: it uses policy, and nobody uses it; and the
-    package's own face names what it hands on."""
+    """From a room of the client to a higher one. `pocket` stands apart: it uses policy, and only a command uses
+    it; and the package's own face names what it hands on."""
     below, above = room(each.target), room(each.source)
     ours = within(each.source, [CLIENT]) and within(each.target, [CLIENT])
     if not ours or above == below or "" in (above, below):
         return False
     if above == "pocket":
         return below != "policy"
-    return below == "pocket" or ROOMS.index(below) > ROOMS.index(above)
+    if below == "pocket":
+        return above != "commands"
+    return ROOMS.index(below) > ROOMS.index(above)
 
 
 def bench_used(each: Import) -> bool:

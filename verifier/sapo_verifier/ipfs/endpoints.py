@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from sapo_verifier import net
 from sapo_verifier.ipfs.errors import EndpointError, PeerTooSlow, PeerUnreachable
+from sapo_verifier.ipfs.public import is_public
 from sapo_verifier.net import IPAddress
 
 MAX_ENDPOINT_BYTES = 256
@@ -25,8 +26,6 @@ _PEER_ID = re.compile(r"[A-Za-z0-9]{32,80}")
 # What may stand between the port and /p2p/ in an address that only libp2p understands.
 _LIBP2P_TRANSPORTS = {("tcp",), ("tcp", "ws"), ("tcp", "tls", "ws"), ("udp", "quic"), ("udp", "quic-v1")}
 _MAX_ADDRESSES = 4
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _FAMILIES = {"dns": socket.AF_UNSPEC, "dns4": socket.AF_INET, "dns6": socket.AF_INET6}
 
 
@@ -72,28 +71,6 @@ class Endpoint:
     def libp2p_addresses(self, timeout: float) -> list[str]:
         """The endpoint as multiaddrs with the checked addresses in place of the name, for Kubo's swarm/connect."""
         return [f"/ip{a.version}/{a}{self.rest}" for a in self.addresses(timeout)]
-
-
-def is_public(address: IPAddress) -> bool:
-    """Whether an address is of the public internet (IANA special-purpose registries); looks into IPv6 wrappings."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.scope_id is not None or address.is_site_local or address in _LOCAL_NAT64:
-            return False
-        teredo = address.teredo or ()
-        inner = [address.ipv4_mapped, address.sixtofour, *teredo]
-        if address in _NAT64:
-            inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        wrapped = [a for a in inner if a is not None]
-        if wrapped:
-            return all(is_public(a) for a in wrapped)
-    return address.is_global and not (
-        address.is_private
-        or address.is_loopback
-        or address.is_link_local
-        or address.is_multicast
-        or address.is_reserved
-        or address.is_unspecified
-    )
 
 
 def check_address(address: IPAddress, multiaddr: str, allow_private: bool) -> IPAddress:
