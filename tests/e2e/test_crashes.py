@@ -10,12 +10,9 @@ pytestmark = pytest.mark.timeout(600)  # each start takes seconds of imports, ma
 
 TAKEN = [
     "the beacon's poke is sent",
-    "a ballot is stored",
     "signed, not stored",
     "signed and stored, not sent",
-    "trained, nothing saved",
     "its files are written, not renamed",
-    "it has its name",
     "the commitment is stored",
 ]
 
@@ -32,5 +29,5 @@ def test_a_node_that_is_killed_in_every_round_loses_none_and_does_nothing_twice(
 def test_after_a_power_loss_that_cut_all_that_was_written_last_it_goes_on(tmp_path: Path, random_policy: Path) -> None:
     with crashes(tmp_path, random_policy) as run:
         run.ready(None)
-        for cut in (lambda size: 0, lambda size: size // 2, lambda size: max(0, size - 1)):
+        for cut in (lambda size: 0, lambda size: max(0, size - 1)):
             run.check_after_power_loss(run.power_loss(cut))
