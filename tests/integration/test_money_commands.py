@@ -204,6 +204,9 @@ def test_status_of_a_healthy_node(network: Network, home: Path, capsys: pytest.C
     assert facts["bond"] == "1 of 1"
     assert facts["batches"] == {"accepted": 1}
     assert facts["rewards_ready"] == "35.333333333333333332 of 1 rounds"
+    assert facts["pay_earned"].startswith("0 tokens held, 35.3")
+    assert "are not final" in facts["pay_to_come"]
+    assert "blocks" in facts["round_ends_in"]
     assert facts["debts"] == {}
     assert facts["transactions"] == {}
     assert facts["chain_round"] == R + 6

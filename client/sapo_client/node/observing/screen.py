@@ -43,10 +43,11 @@ def _node(seen: Seen) -> Iterator[tuple[str, str]]:
     yield "node", f"{facts.get('node') or 'no address yet'}, {'healthy' if facts['healthy'] else 'UNHEALTHY'}"
     yield "phase", f"{facts.get('phase')} (for {facts.get('phase_seconds', 0):.0f} s)"
     yield "round", f"{facts.get('round')}, the chain is in {facts.get('chain_round', 'a round that it did not tell')}"
-    yield "round ends in", _left(seen)
+    yield "round ends in", left(seen)
 
 
-def _left(seen: Seen) -> str:
+def left(seen: Seen) -> str:
+    """Of the round, in time and blocks."""
     blocks, pace = seen.numbers.get("blocks_left"), seen.status.get("round_seconds")
     if blocks is None:
         return UNKNOWN
@@ -57,8 +58,8 @@ def _left(seen: Seen) -> str:
 
 def _money(seen: Seen) -> Iterator[tuple[str, str]]:
     numbers = seen.numbers
-    yield "pay", _pay(numbers)
-    yield "pay to come", _to_come(numbers)
+    yield "pay", pay_earned(numbers)
+    yield "pay to come", pay_to_come(numbers)
     if "balance" not in numbers:
         yield "runway", UNKNOWN
         return
@@ -70,7 +71,8 @@ def _money(seen: Seen) -> Iterator[tuple[str, str]]:
     )
 
 
-def _pay(numbers: Mapping[str, Any]) -> str:
+def pay_earned(numbers: Mapping[str, Any]) -> str:
+    """Tokens that the owner holds, and what is ready."""
     if "tokens" not in numbers:
         return UNKNOWN
     ready = f"{_coins(numbers['tokens'])} tokens held, {_coins(numbers['pay_ready'])} ready to be claimed"
@@ -78,7 +80,8 @@ def _pay(numbers: Mapping[str, Any]) -> str:
     return ready + (f", {_coins(sum(paid.values()))} in the last {len(paid)} final rounds" if paid else "")
 
 
-def _to_come(numbers: Mapping[str, Any]) -> str:
+def pay_to_come(numbers: Mapping[str, Any]) -> str:
+    """Of own batches that are not final yet."""
     if "pay_open" not in numbers:
         return UNKNOWN
     open_, paid = numbers["pay_open"], numbers.get("pay")
