@@ -305,9 +305,10 @@ def test_where_the_owners_key_is_elsewhere(make: Callable[..., Home], capsys: Ca
         shown: dict[str, Any] = json.loads(capsys.readouterr().out)
         assert (shown["from"], shown["status"]) == (owner, 2)
         assert network.reader().call(Call("nodes", "operatorOf", (owner,))) in ("0x" + "00" * 20, home.address)
-        w3.eth.send_transaction(
+        sent = w3.eth.send_transaction(
             {"from": wallet, "to": to_checksum_address(shown["to"]), "data": shown["data"], "value": shown["value"]}
         )
+        assert w3.eth.wait_for_transaction_receipt(sent, timeout=60)["status"] == 1
         return shown
 
     shown = wallet_sends("register")
