@@ -108,13 +108,16 @@ def table(outcomes: list[Outcome]) -> list[str]:
     return lines
 
 
-def page(outcomes: list[Outcome], command: str, cores: int) -> str:
+def page(outcomes: list[Outcome], command: str, times: int) -> str:
     """Markdown."""
+    cores, left = os.cpu_count() or 1, times - len(outcomes)
+    more = f"\n{left} of {times} runs are still to be made; the same command goes on." if left else ""
     head = f"""# Tests in a row on a busy machine
 
     {command}
 
-*Load*: processes that wanted one of the machine's {cores} cores, on average over the run.
+Runs side by side keep the machine busy for each other, beside whatever else it does. *Load*: processes that wanted one
+of its {cores} cores, on average over the run.{more}
 """
     return "\n".join([head, *table(outcomes), ""])
 
@@ -140,10 +143,10 @@ def main(arguments: list[str] | None = None) -> int:
             outcomes = [read(file, number) for number, file in files.items() if file.exists()]
             print(table(outcomes)[-1], f"({len(outcomes)} of {options.times})", flush=True)
             if options.page is not None:
-                options.page.write_text(page(outcomes, _command(options), os.cpu_count() or 1))
+                options.page.write_text(page(outcomes, _command(options), options.times))
     outcomes = [read(file, number) for number, file in files.items()]
     if options.page is not None:
-        options.page.write_text(page(outcomes, _command(options), os.cpu_count() or 1))
+        options.page.write_text(page(outcomes, _command(options), options.times))
     print("\n".join(table(outcomes)))
     return 1 if any(each.failed for each in outcomes) else 0
 
