@@ -31,7 +31,9 @@ class Member:
 
 
 def lasting(folder: Path, name: str, seconds: float) -> Process:
-    return Process(name, ["/bin/sh", "-c", f"echo {name} speaks; exec sleep {seconds}"], folder / f"{name}.log")
+    """Ends with a status that is not 0: a node that ends in order is no failure."""
+    command = f"echo {name} speaks; exec timeout {seconds} sleep 999"
+    return Process(name, ["/bin/sh", "-c", command], folder / f"{name}.log")
 
 
 @pytest.fixture
@@ -65,6 +67,15 @@ def test_the_cause_is_told_though_it_is_seen_later(
     time.sleep(0.2)
     with pytest.raises(DevnetError, match=rf"(?s)^{told} has ended; .*{told}\.log ends with:\n{told} speaks"):
         network.refuse_dead()
+    network.stop()
+
+
+def test_a_node_that_ends_in_order_is_no_failure(network: Network) -> None:
+    parts(network, 60, 60, 60)
+    ended = Process("node", ["/bin/true"], network.folder / "node.log")
+    network.nodes.append(Member(network.nodes[0].servers()[0], ended))  # type: ignore[arg-type]
+    time.sleep(0.2)
+    network.refuse_dead()
     network.stop()
 
 
