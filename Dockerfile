@@ -1,15 +1,15 @@
 # A node (docs/operators.md). scripts/pin-images writes the base image's digest behind its tag, where docker runs.
 #
 #     docker build -t sapo .
-#     docker build -t sapo --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu .      # without CUDA: 2 GB less
+#     docker build -t sapo --build-arg TORCH_OPTIONS='--index-url INDEX' .      # PyTorch's of builds for a CPU: 2 GB less
 
 FROM python:3.11-slim-bookworm AS build
-ARG TORCH_INDEX=https://pypi.org/simple
+ARG TORCH_OPTIONS=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 RUN python3 -m venv /opt/sapo
 COPY requirements-torch.lock requirements-node.lock ./
-RUN /opt/sapo/bin/pip install --index-url "$TORCH_INDEX" --extra-index-url https://pypi.org/simple -r requirements-torch.lock
+RUN /opt/sapo/bin/pip install $TORCH_OPTIONS -r requirements-torch.lock
 RUN /opt/sapo/bin/pip install --no-deps --require-hashes -r requirements-node.lock
 COPY pyproject.toml MANIFEST.in README.md LICENSE ./
 COPY client client
