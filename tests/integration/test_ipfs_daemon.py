@@ -310,6 +310,17 @@ def test_kill_9_during_puts_loses_nothing_that_was_acknowledged(tmp_path: Path) 
         assert not any((daemon.repo / "damaged").iterdir())
 
 
+def test_many_that_come_at_one_time_are_let_in_up_to_the_limit(tmp_path: Path) -> None:
+    with ipfs_daemon(tmp_path, options=("--max-connections", "4")) as daemon:
+        os.kill(daemon.process.pid, signal.SIGSTOP)  # so that all wait to be accepted
+        crowd = [socket.create_connection(gateway_address(daemon)) for _ in range(60)]
+        os.kill(daemon.process.pid, signal.SIGCONT)
+        time.sleep(0.5)
+        assert sum(is_open(each) for each in crowd) == 4
+        for each in crowd:
+            each.close()
+
+
 def test_silent_and_slow_clients_lose_their_place(tmp_path: Path) -> None:
     options = ("--max-connections", "4", "--idle-seconds", "0.5", "--request-seconds", "1.0")
     with ipfs_daemon(tmp_path, options=options) as daemon:

@@ -1,19 +1,20 @@
-"""The two pages of a running node, `/metrics` and `/healthz`, over plain HTTP/1.0: each request has its time, its bytes
-and one of few threads, and there is nothing else to be had."""
+"""The two pages of a running node, `/metrics` and `/healthz`, over plain HTTP; there is nothing else to be had."""
 
+import asyncio
 import logging
-import socket
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from aiohttp import web
+
+from sapo_verifier import net
+from sapo_verifier.net.listener import Handler, Limits, Listener
+
 log = logging.getLogger(__name__)
 
-THREADS = 4  # requests at a time; more are turned away
-REQUEST_SECONDS = 5.0  # for the whole request, and again for the answer
-REQUEST_BYTES = 8192
+LIMITS = Limits(connections=4, idle=5.0, request=10.0)
+SECONDS = 5.0  # to begin and to end
 
 
 @dataclass(frozen=True)
@@ -28,92 +29,56 @@ class Page:
 class Server:
     """Answers from `open` to `close`."""
 
-    def __init__(self, host: str, port: int, pages: Mapping[str, Callable[[], Page]]) -> None:
-        """port: 0 is any free one. pages: by path; each is called in a thread of its own."""
-        self._address = (host, port)
+    def __init__(self, host: str, port: int, pages: Mapping[str, Callable[[], Page]], limits: Limits = LIMITS) -> None:
+        """port: 0 is any free one. pages: by path; each is called in a thread."""
+        self._host, self._port = host, port
         self._pages = pages
-        self._socket: socket.socket | None = None
-        self._free = threading.BoundedSemaphore(THREADS)
+        self._limits = limits
+        self._listener: Listener | None = None
 
     @property
     def is_open(self) -> bool:
-        return self._socket is not None
+        return self._listener is not None
 
     @property
     def url(self) -> str:
         """Of the open server."""
-        assert self._socket is not None
-        host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return f"http://[{self._host}]:{self._port}" if ":" in self._host else f"http://{self._host}:{self._port}"
 
     def open(self) -> None:
         """Raises OSError where the port is taken, or the host is none of this machine's."""
-        family = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)[0][0]
-        self._socket = socket.create_server(self._address, family=family, backlog=16)
-        threading.Thread(target=self._serve, args=(self._socket,), name="metrics", daemon=True).start()
+        app = web.Application(middlewares=[self._named], client_max_size=0)
+        for path, make in self._pages.items():
+            app.router.add_get(path, _handler(path, make))  # HEAD comes with it
+        listener = Listener(app, self._limits)
+        try:
+            self._port = net.run(listener.start(self._host, self._port), SECONDS)
+        except OSError:
+            net.run(listener.stop(), SECONDS)
+            raise
+        self._listener = listener
 
     def close(self) -> None:
-        """Ends at once; answers that are on their way have their time."""
-        if self._socket is not None:
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-            self._socket.close()
-            self._socket = None
+        if self._listener is not None:
+            net.run(self._listener.stop(), SECONDS)
+            self._listener = None
 
-    def _serve(self, listening: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:  # closed
-                return
-            if not self._free.acquire(blocking=False):
-                connection.close()
-                continue
-            threading.Thread(target=self._answer, args=(connection,), name="metrics-request", daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
+    @web.middleware
+    async def _named(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            with connection:
-                method, path = _request(connection)
-                page = self._page(method, path)
-                connection.settimeout(REQUEST_SECONDS)
-                connection.sendall(_head(page) + (b"" if method == "HEAD" else page.body))
-        except OSError:  # who asked is gone, or too slow
-            pass
-        finally:
-            self._free.release()
+            return await handler(request)
+        except web.HTTPNotFound:
+            return web.Response(status=404, text=f"here are {' and '.join(self._pages)}\n")
 
-    def _page(self, method: str, path: str) -> Page:
-        if method not in ("GET", "HEAD"):
-            return Page(b"only GET and HEAD\n", status=HTTPStatus.METHOD_NOT_ALLOWED)
-        make = self._pages.get(path.partition("?")[0])
-        if make is None:
-            return Page(f"here are {' and '.join(self._pages)}\n".encode(), status=HTTPStatus.NOT_FOUND)
+
+def _handler(path: str, make: Callable[[], Page]) -> Handler:
+    async def answer(_: web.Request) -> web.StreamResponse:
         try:
-            return make()
-        except Exception:  # a page that breaks must not end its thread without a word
+            page = await asyncio.to_thread(make)
+        except Exception:  # a page that breaks must say so in the log, and nothing to strangers
             log.exception("the page %s cannot be made", path)
-            return Page(b"the node's log says what went wrong\n", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+            page = Page(b"the node's log says what went wrong\n", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+        headers = {"Content-Type": page.kind, "Cache-Control": "no-store"}
+        return web.Response(body=page.body, status=page.status, headers=headers)
 
-
-def _request(connection: socket.socket) -> tuple[str, str]:
-    """Method and path; empty ones for what is no request. Raises OSError where it does not come in time."""
-    end, data = time.monotonic() + REQUEST_SECONDS, b""
-    while b"\r\n\r\n" not in data and len(data) < REQUEST_BYTES:
-        connection.settimeout(max(0.001, end - time.monotonic()))
-        more = connection.recv(REQUEST_BYTES - len(data))
-        if not more:
-            raise OSError("the request ended early")
-        data += more
-    words = data.partition(b"\r\n")[0].decode("latin-1").split(" ")
-    return (words[0], words[1]) if len(words) == 3 and words[2].startswith("HTTP/1.") else ("", "")
-
-
-def _head(page: Page) -> bytes:
-    lines = [
-        f"HTTP/1.0 {page.status.value} {page.status.phrase}",
-        f"Content-Type: {page.kind}",
-        f"Content-Length: {len(page.body)}",
-        "Cache-Control: no-store",
-        "Connection: close",
-    ]
-    return "\r\n".join([*lines, "", ""]).encode()
+    return answer

@@ -87,11 +87,11 @@ async def _serve(arguments: argparse.Namespace) -> int:
 
     from sapo_verifier import net
     from sapo_verifier.ipfs.daemon.gateway_server import GatewayServer
-    from sapo_verifier.ipfs.daemon.listener import Limits, Listener
     from sapo_verifier.ipfs.daemon.peers import Peers
     from sapo_verifier.ipfs.daemon.repo import BlockRepo
     from sapo_verifier.ipfs.daemon.rpc_server import RpcServer
     from sapo_verifier.ipfs.errors import RepoError
+    from sapo_verifier.net.listener import Limits, Listener
 
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

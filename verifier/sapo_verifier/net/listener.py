@@ -1,4 +1,4 @@
-"""One listening socket of the daemon, with limits that aiohttp does not have: connections, silence, slow readers."""
+"""One listening socket, with limits that aiohttp does not have: connections, silence, slow readers."""
 
 import asyncio
 import contextlib
@@ -42,6 +42,7 @@ class Listener:
         self._limits = limits
         self._busy: set[object] = set()
         self._quiet_since: dict[object, float] = {}
+        self._coming = 0  # let in, and not yet among aiohttp's: many may be accepted at one time
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -58,13 +59,20 @@ class Listener:
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port (useful when 0 was asked for). Raises OSError if the address is taken."""
         await self._runner.setup()
-        server = self._runner.server
+        server, loop = self._runner.server, asyncio.get_running_loop()
         assert server is not None
 
         def connect() -> asyncio.BaseProtocol:
-            return server() if len(server.connections) < self._limits.connections else _Refusal()
+            if len(server.connections) + self._coming >= self._limits.connections:
+                return _Refusal()
+            self._coming += 1
+            loop.call_soon(arrived)  # just before the connection is made, which is next
+            return server()
 
-        self._server = await asyncio.get_running_loop().create_server(connect, host, port, backlog=128)
+        def arrived() -> None:
+            self._coming -= 1
+
+        self._server = await loop.create_server(connect, host, port, backlog=128)
         self._sweeper = asyncio.create_task(self._sweep(server))
         return int(self._server.sockets[0].getsockname()[1])
 
