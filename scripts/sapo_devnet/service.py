@@ -79,12 +79,13 @@ def _described(folder: Path, net: Devnet) -> dict[str, Any]:
     password = keystore.read_password(guest / "password")
     address = keystore.create(guest / "keystore.json", password, work_factor=keystore.LIGHT_WORK_FACTOR)
     net.fund(address)
+    bases = {base.id: str(net.policy) for base in net.deployment.spec.bases if net.policy is not None}
     document = {
         "name": "devnet",
         "chain_id": net.deployment.chain_id,
         "rpc": [net.rpc],
-        "gateways": [node.gateway for node in net.nodes],
-        "bases": {base.id: str(net.policy) for base in net.deployment.spec.bases},
+        "gateways": list(dict.fromkeys(node.gateway for node in net.nodes)),  # formula nodes share one
+        "bases": bases,
         "deployment": net.deployment,
     }
     network = net.folder / "network.toml"
@@ -97,7 +98,7 @@ def _described(folder: Path, net: Devnet) -> dict[str, Any]:
         "chain_id": net.deployment.chain_id,
         "rpc": net.rpc,
         "deployment": str(net.deployment_file),
-        "bases": {base.id: str(net.policy) for base in net.deployment.spec.bases if net.policy is not None},
+        "bases": bases,
         "gateways": net.gateways,
         "keystore": str(guest / "keystore.json"),
         "password_file": str(guest / "password"),

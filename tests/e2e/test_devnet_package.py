@@ -17,6 +17,7 @@ from dockerfile import Played
 from sapo_devnet import anvil
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.testkit.alive import descendants, remaining, users_of, wait_until
+from sapo_verifier.network_file import NetworkFile
 
 pytestmark = pytest.mark.timeout(900)  # on a busy machine a whole environment takes its minutes
 
@@ -156,7 +157,9 @@ def test_a_command_starts_one_tells_of_it_and_ends_it(installed: Installed, up: 
     children = descendants(said["pid"])
     assert len(children) >= 3, "a chain, a daemon, a task worker"
     assert [node["name"] for node in said["nodes"]] == ["formula0"]
-    assert said["bases"] == {}, "a formula has no model's folder"
+    network = NetworkFile.load(Path(said["network"]))
+    assert said["bases"] == network.bases == {}, "a formula has no model's folder"
+    assert len(network.gateways) == 1
 
     again = installed.sapo("devnet", "up", "--detach", "--json", "--folder", place)
     assert again.returncode == 3

@@ -9,6 +9,7 @@ import pytest
 
 from sapo_client.node.observing.figures import sparkline
 from sapo_client.node.observing.page import page
+from sapo_client.node.observing.prospects import prospects
 from sapo_client.node.observing.screen import Seen, screen
 from sapo_client.state.report import RoundReport, StatusFile, read_rounds, read_status
 from sapo_devnet.testkit.swarm import sapo
@@ -35,8 +36,7 @@ def home(tmp_path: Path) -> Path:
 
 def seen(home: Path, numbers: dict[str, Any], **facts: Any) -> Seen:
     condition = {"node": NODE, "healthy": True, "phase": "training", "phase_seconds": 3.2, "round": 7, "reasons": []}
-    status = (read_status(home) or {}) | {"round_seconds": 600.0}
-    return Seen(condition | facts, numbers, status, read_rounds(home), 50)
+    return Seen(condition | facts | prospects(numbers, 600.0, 50), numbers, read_rounds(home))
 
 
 def test_a_screen_shows_pay_time_runway_and_curves(home: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_screen_shows_pay_time_runway_and_curves(home: Path) -> None:
         "tokens": 5 * COIN, "pay_ready": COIN // 2, "pay_open": 3, "pay": {0: COIN, 1: 2 * COIN},
     }  # fmt: skip
     lines = {line[:14].strip(): line[14:] for line in screen(seen(home, numbers, chain_round=7))}
-    assert lines["round ends in"] == "4 min 0 s (20 blocks)"
+    assert lines["round ends in"] == "4 min (20 blocks)"
     assert lines["pay"] == "5 tokens held, 0.5 ready to be claimed, 3 in the last 2 final rounds"
     assert lines["pay to come"] == "3 batches are not final: about 4.5 tokens, if they are paid as the last ones"
     assert lines["runway"] == "312 rounds; the account holds 0.25 coins, the bond is 1"

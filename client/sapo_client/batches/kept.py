@@ -43,7 +43,7 @@ class KeptBlocks:
                 f"the IPFS daemon took {len(kept)} blocks and does not have {len(missing)} of them, asked at once: see "
                 "to its disk, and to what unpins and collects there"
             )
-        self.spares.add(list(kept.values()))
+        self.spares.add(kept)
 
     def look_after(self, round_: int) -> str:
         """Put again what the daemon has lost of what this node owes; what happened, in words, or nothing.

@@ -10,7 +10,7 @@ With the embedded daemon a copy is another name of the daemon's own file, and ta
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sapo_verifier.cid import block_digest
@@ -25,12 +25,12 @@ class Spares:
         self._folder = folder
         self._repo = repo
 
-    def add(self, blocks: Sequence[bytes]) -> None:
-        """Blocks that were put together, as one lot; not synced, since a copy that is torn is none. Raises OSError."""
-        lot = self._lot(block_digest(blocks[0]))
+    def add(self, blocks: Mapping[bytes, bytes]) -> None:
+        """Blocks by their digests that were put together, the root first, as one lot; not synced, since a copy that is
+        torn is none. Raises OSError."""
+        lot = self._lot(next(iter(blocks)))
         lot.mkdir(parents=True, exist_ok=True)
-        for block in blocks:
-            digest = block_digest(block)
+        for digest, block in blocks.items():
             file = lot / digest.hex()
             if _whole(file, digest) is not None:
                 continue

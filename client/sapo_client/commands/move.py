@@ -6,7 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sapo_client.commands.options import POLICY_HELP, chain_options, home_option, json_option, rpcs_of, set_option
+from sapo_client.commands.options import (
+    POLICY_HELP,
+    chain_options,
+    changes_of,
+    home_option,
+    json_option,
+    rpcs_of,
+    set_option,
+)
 from sapo_verifier.commands.program import Commands, add_parser
 
 
@@ -68,16 +76,12 @@ def run_export(options: argparse.Namespace) -> int:
 def run_import(options: argparse.Namespace) -> int:
     """Raises SapoError in words; nothing is made then."""
     from sapo_client.node.arriving import arrive
-    from sapo_client.policy.hub import model_folder
-    from sapo_client.state.assignments import assigned, merged
 
     def say(words: str) -> None:
         print(f"sapo: {words}", file=sys.stderr, flush=True)
 
     home = options.home.expanduser()
-    policy = {} if options.policy is None else {"policy": {"folder": str(model_folder(options.policy))}}
-    changes = merged(policy, assigned(options.set), "the options")
-    about, blocks = arrive(options.file, home, changes, rpcs_of(options), i_know=options.i_know, say=say)
+    about, blocks = arrive(options.file, home, changes_of(options), rpcs_of(options), i_know=options.i_know, say=say)
     _tell(
         options,
         f"made {home}: node {about.node} as of round {about.round}, with {blocks} blocks that it still owes",

@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sapo_verifier.commands.options import add_rpc_options
 from sapo_verifier.errors import UnableError
@@ -62,18 +63,22 @@ def engine_option(
 
 def wait_option(parser: argparse.ArgumentParser) -> None:
     words = "for how long to wait until it is mined, or refused; 0: it is enough that it is stored (%(default)s)"
-    parser.add_argument("--wait", type=seconds, default=60.0, metavar="SECONDS", help=words)
+    parser.add_argument("--wait", type=seconds_from(0), default=60.0, metavar="SECONDS", help=words)
 
 
-def seconds(text: str) -> float:
-    """A type for argparse: a duration, 0 or more."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is no duration: seconds from 0 to a million")
-    return found
+def seconds_from(least: float) -> Callable[[str], float]:
+    """A type for argparse: a duration, `least` or more."""
+
+    def seconds(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = -1.0
+        if not least <= found <= 1e6:
+            raise argparse.ArgumentTypeError(f"{text} is no duration: seconds from {least:g} to a million")
+        return found
+
+    return seconds
 
 
 def address(text: str) -> str:
@@ -99,6 +104,15 @@ def coins(text: str) -> int:
 
 def set_option(parser: argparse.ArgumentParser, words: str) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help=words)
+
+
+def changes_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What `--policy` and `--set` say instead of the settings. Raises UsageError."""
+    from sapo_client.policy.hub import model_folder
+    from sapo_client.state.assignments import assigned, merged
+
+    policy = {} if options.policy is None else {"policy": {"folder": str(model_folder(options.policy))}}
+    return merged(policy, assigned(options.set), "the options")
 
 
 def number_from(least: int) -> Callable[[str], int]:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from sapo_client.commands.options import POLICY_HELP, chain_options, home_option, rpcs_of, set_option
+from sapo_client.commands.options import POLICY_HELP, chain_options, changes_of, home_option, rpcs_of, set_option
 from sapo_verifier.commands.program import Commands, add_parser
 
 
@@ -24,14 +24,10 @@ def add_command(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Raises SapoError in words; nothing is made then."""
     from sapo_client.node.restoring import restore
-    from sapo_client.policy.hub import model_folder
-    from sapo_client.state.assignments import assigned, merged
 
     home = options.home.expanduser()
-    policy = {} if options.policy is None else {"policy": {"folder": str(model_folder(options.policy))}}
-    changes = merged(policy, assigned(options.set), "the options")
     source, rpcs = options.source.expanduser(), rpcs_of(options)
-    restore(source, home, changes, rpcs, deployment=options.deployment, dry_run=options.dry_run, say=print)
+    restore(source, home, changes_of(options), rpcs, deployment=options.deployment, dry_run=options.dry_run, say=print)
     if options.dry_run:
         print("nothing was made: this was --dry-run")
     else:

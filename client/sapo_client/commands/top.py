@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from sapo_client.commands.options import chain_options, home_option, rpcs_of
+from sapo_client.commands.options import chain_options, home_option, rpcs_of, seconds_from
 from sapo_verifier.commands.program import Commands, add_parser
 from sapo_verifier.errors import UnableError, UsageError
 
@@ -20,7 +20,9 @@ def add_command(commands: Commands) -> None:
     parser = add_parser(commands, "top", WORDS, run)
     home_option(parser)
     parser.add_argument("--once", action="store_true", help="print one page and end")
-    parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="between two pages (%(default)s)")
+    parser.add_argument(
+        "--seconds", type=seconds_from(LEAST_SECONDS), default=10.0, metavar="N", help="between two pages (%(default)s)"
+    )
     words = "write the curves to this file, as one page that needs nothing else, and end; the chain is not asked"
     parser.add_argument("--html", type=Path, metavar="FILE", help=words)
     chain_options(parser)
@@ -53,17 +55,13 @@ def _write(home: Path, path: Path) -> int:
 def _show(home: Path, options: argparse.Namespace) -> int:
     from sapo_client.node.observing.condition import Look
     from sapo_client.node.observing.screen import Seen, screen
-    from sapo_client.state.report import read_rounds, read_status
+    from sapo_client.state.report import read_rounds
     from sapo_client.state.settings import Settings
     from sapo_verifier import net
-    from sapo_verifier.chain.deployment import Deployment
 
-    settings = Settings.load(home)
-    round_blocks = Deployment.load(settings.chain.deployment).spec.chain.round_blocks
-    look = Look(home, settings, rpcs_of(options), leave=net.abort_all)  # nobody waits for what is late
+    look = Look(home, Settings.load(home), rpcs_of(options), leave=net.abort_all)  # nobody waits for what is late
     while True:
-        condition = look.condition()
-        seen = Seen(condition, look.numbers, read_status(home) or {}, read_rounds(home), round_blocks)
+        seen = Seen(look.condition(), look.numbers, read_rounds(home))
         lines = screen(seen, shutil.get_terminal_size((100, 40)).columns)
         alone = options.once or not sys.stdout.isatty()
         print(("" if alone else CLEAR) + "\n".join(lines), flush=True)
@@ -75,13 +73,3 @@ def _show(home: Path, options: argparse.Namespace) -> int:
             return 0
         if alone:
             print()
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not LEAST_SECONDS <= found <= 86400:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from {LEAST_SECONDS:g} to 86400")
-    return found

@@ -5,12 +5,11 @@ home, written by commands and by the node side by side; what was asked stays ask
 import secrets
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sapo_client.state.sqlite import open_checked
+from sapo_client.state.sqlite import beside, open_checked
 from sapo_verifier.chain.contracts import Call
 
 ASKED, PUT, DONE, REFUSED = "asked", "put", "done", "refused"
@@ -147,7 +146,7 @@ def read_requests(path: Path) -> tuple[Pause | None, Sequence[Request], bool]:
     if not path.exists():
         return None, [], False
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=2.0)) as db:
+        with beside(path) as db:
             row = db.execute("SELECT first, until FROM pause").fetchone()
             left = bool(db.execute("SELECT 1 FROM request WHERE kind = 'exit' AND state != 'refused'").fetchone())
             return Pause(*row) if row else None, _requests(db, "state IN ('asked', 'put') ORDER BY id"), left

@@ -2,12 +2,14 @@
 
 import errno
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sapo_verifier.errors import SapoError, UnableError
 
 DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+BESIDE_SECONDS = 2.0  # for a writer to let one read
 DISK_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")
 
 
@@ -51,6 +53,13 @@ def open_checked(
             raise UnableError(f"{name}: {words}") from error
         raise DatabaseBrokenError(f"{name} cannot be read ({error}); {remedy}") from error
     return db
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[sqlite3.Connection]:
+    """To read beside whoever writes. Raises sqlite3.Error where there is no database, or none that can be read now."""
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BESIDE_SECONDS)) as db:
+        yield db
 
 
 def disk_failure(error: OSError | sqlite3.Error) -> str | None:

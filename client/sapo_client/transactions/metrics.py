@@ -2,10 +2,10 @@
 
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sapo_client.state.sqlite import beside
 from sapo_verifier.chain import rpc
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.metric import Metric, Value
@@ -61,7 +61,7 @@ class Spending:
             return {}
         question = "SELECT hash, block FROM entry WHERE hash IS NOT NULL AND block >= ? ORDER BY block"
         try:
-            with closing(sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, timeout=2.0)) as db:
+            with beside(self.path) as db:
                 return {bytes(hash_): int(block) for hash_, block in db.execute(question, (since,))}
         except sqlite3.Error:  # busy, or not made yet: the next look reads it
             return dict(self._seen)

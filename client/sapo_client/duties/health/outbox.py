@@ -2,9 +2,10 @@
 
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from sapo_client.state.sqlite import beside
 
 LEAST_SECONDS = 60.0
 MOST_NAMED = 3
@@ -15,7 +16,7 @@ def read(path: Path, question: str, *values: Any) -> list[Any]:
     if not path.exists():
         return []
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=2.0)) as db:
+        with beside(path) as db:
             return db.execute(question, values).fetchall()
     except sqlite3.Error:
         return []

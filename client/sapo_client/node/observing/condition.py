@@ -13,7 +13,7 @@ from sapo_client.duties.health.ipfs import daemon_reasons
 from sapo_client.duties.health.outbox import held_up, outbox_reasons, transactions, waits
 from sapo_client.duties.health.process import process_reasons, read_process
 from sapo_client.duties.standing import Asked, Standing, Told
-from sapo_client.node.observing.screen import Seen, left, pay_earned, pay_to_come
+from sapo_client.node.observing.prospects import prospects
 from sapo_client.state.home import OUTBOX, REQUESTS
 from sapo_client.state.report import read_rounds, read_status
 from sapo_client.state.requests import read_requests
@@ -83,9 +83,7 @@ class Look:
             asked = replace(asked, pause=pause, leaves=leaves)
         told, others = self._elsewhere(deployment, asked, end, ask_daemon=process.running)
         self.numbers = told.numbers
-        seen = Seen(facts, told.numbers, status, reports, deployment.spec.chain.round_blocks)
-        facts["round_ends_in"] = left(seen)
-        facts |= {"pay_earned": pay_earned(told.numbers), "pay_to_come": pay_to_come(told.numbers)}
+        facts |= prospects(told.numbers, status.get("round_seconds"), deployment.spec.chain.round_blocks)
         return facts | told.facts | {"healthy": not reasons + others, "reasons": reasons + others}
 
     def _asked(self, status: Mapping[str, Any], reports: Sequence[Mapping[str, Any]], outbox: Path) -> Asked:
