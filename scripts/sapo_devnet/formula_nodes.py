@@ -171,6 +171,7 @@ class FormulaNode:
             seed=0,
             poll_seconds=POLL_SECONDS,
             patience_minutes=1.0,
+            daemon_patience_minutes=1.0,
             audit_seconds=AUDIT_SECONDS,
             last_round=self._chosen.last_round,
             history_rounds=HISTORY_ROUNDS,

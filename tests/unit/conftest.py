@@ -1,4 +1,6 @@
-"""Fixtures of the tests that audit an honest batch and changed ones (testkit/formula.py), or run a model."""
+"""Fixtures of tests that audit an honest batch and changed ones (testkit/formula.py), run a model, or type commands."""
+
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +32,34 @@ def draft(worker):
     from sapo_devnet.testkit.formula import honest
 
     return honest(worker)
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment file of a network that is nowhere."""
+    from sapo_devnet.testkit.networks import small_spec
+    from sapo_verifier.chain.deployment import Contracts, Deployment
+
+    spec = small_spec(max_slots=8)
+    names = ("nodes", "beacon", "rounds", "audits", "rewards", "token")
+    contracts = Contracts(**{name: "0x" + f"{i + 1:02x}" * 20 for i, name in enumerate(names)})
+    path = tmp_path_factory.mktemp("network") / "deployment.json"
+    Deployment(
+        chain_id=31337,
+        block=5,
+        block_hash=bytes(32),
+        first_block=64,
+        contracts=contracts,
+        spec_digest=spec.digest(),
+        spec=spec,
+    ).save(path)
+    return path
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> Path:
+    """A file with one."""
+    from sapo_verifier import keystore
+
+    keystore.write_random_password(tmp_path / "password")
+    return tmp_path / "password"

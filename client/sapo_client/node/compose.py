@@ -73,10 +73,10 @@ class Resources:
     seed: int
     poll_seconds: float
     patience_minutes: float  # without a chain, until the node gives up; 0: never
+    daemon_patience_minutes: float  # without the IPFS daemon, in the same way
     audit_seconds: float  # for fetching all batches that a round wants
     last_round: int | None  # to publish in; None: no end
     history_rounds: int  # for which reports and settled transactions are kept
-    daemon_patience_minutes: float = 30.0  # without the IPFS daemon, in the same way
 
 
 def _own(**parts: Any) -> Publisher:

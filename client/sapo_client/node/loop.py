@@ -24,7 +24,7 @@ from sapo_client.duties.registration import why_silent
 from sapo_client.duties.requests import Requests
 from sapo_client.node.daemon import PHASE as WAITING_FOR_DAEMON
 from sapo_client.node.history import History
-from sapo_client.node.patience import DAEMON, Absence, Patience
+from sapo_client.node.patience import CHAIN, DAEMON, Absence
 from sapo_client.node.reporting import Stages, report_of, why_not_on_chain
 from sapo_client.node.roles import Learns, Publisher
 from sapo_client.node.round_log import RoundLog
@@ -39,7 +39,6 @@ from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
 from sapo_verifier.errors import SapoError
 from sapo_verifier.ipfs import DaemonAway
 from sapo_verifier.schedule import FINAL_AFTER
-from sapo_verifier.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +81,8 @@ class Parts:
     status: StatusFile
     poll_seconds: float
     patience_minutes: float  # without a chain, until the node gives up; 0: never
+    daemon_patience_minutes: float  # without the IPFS daemon, in the same way
     last_round: int | None  # to publish in; afterwards the node only does what it owes. None: no end
-    daemon_patience_minutes: float = 30.0  # without the IPFS daemon, in the same way
 
 
 class Node:
@@ -99,8 +98,7 @@ class Node:
         self._played: bytes | None = None  # the beacon of the round that is or was played last, once it is known
         self._done = -1  # the last round that was played to its end
         self._waited = 0.0  # seconds between rounds
-        self._away = Trouble(log)  # of a chain that does not answer
-        self._patience = Patience(parts.patience_minutes, parts.poll_seconds)
+        self._chain = Absence(log, parts.patience_minutes, parts.poll_seconds, CHAIN)
         self._daemon = Absence(log, parts.daemon_patience_minutes, parts.poll_seconds, DAEMON)
         self._bytes = (0, 0)  # up and down, when last counted
 
@@ -115,7 +113,7 @@ class Node:
             round_ = -1
             try:
                 round_ = self._reader.current_round()
-                self._patience.answered()
+                self._chain.answered()
                 if round_ > self._done:
                     self._rounds.begins(round_)
                     self._play(round_)
@@ -127,8 +125,7 @@ class Node:
                         break
                 else:
                     self._wait_between_rounds(round_)
-                self._away.over()
-                self._patience.well()
+                self._chain.over()
             except RoundOver as over:
                 log.warning("round %d was not finished: %s", round_, over)
                 self._rounds.because(round_, f"the round ended before its beacon was captured: {over}")
@@ -149,8 +146,7 @@ class Node:
                 self._stop.wait(self._parts.poll_seconds)
             except ChainUnavailable as error:
                 self._chain_is_away(error)
-                self._away.seen(str(error))
-                self._stop.wait(self._patience.after(error))
+                self._stop.wait(self._chain.seen(error))
             except DaemonAway as error:
                 self._status.update(phase=WAITING_FOR_DAEMON, trouble=str(error))
                 self._rounds.because(round_, f"the IPFS daemon was away: {error}")

@@ -68,8 +68,12 @@ class Absence:
         self._trouble.seen(str(error))
         return self._patience.after(error)
 
+    def answered(self) -> None:
+        """It said something, and may fail again at the next question."""
+        self._patience.answered()
+
     def over(self) -> None:
-        """It is there."""
+        """It is there, and everything went well."""
         self._trouble.over()
         self._patience.answered()
         self._patience.well()
