@@ -5,28 +5,22 @@ import {IAudits} from "./interfaces/IAudits.sol";
 import {INodes} from "./interfaces/INodes.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {Tallies, Tally} from "./libraries/Tallies.sol";
+import {Timetable} from "./libraries/Timetable.sol";
 
 /// @title What all parts of `Audits` stand on: parameters, tallies, totals, the clock, and slashing
 /// @dev Totals are kept, not computed: whatever changes a batch's tally takes the old contribution of the batch out of
 /// its round's totals and puts the new one in (`_change`).
 abstract contract AuditsBase is IAudits {
-    /// @dev Rounds after its own in which a batch is final.
-    uint256 internal constant FINAL = 6;
-
-    /// @dev Shares of what is taken, in ten-thousandths.
-    uint256 internal constant PROVERS_SHARE = 2_500;
-    uint256 internal constant CALLERS_SHARE = 1_000;
-
     /// @dev Of a tally: see there.
     uint256 private constant HALF_BITS = 128;
     uint256 private constant HALF_MASK = (1 << HALF_BITS) - 1;
 
-    /// @dev The index of debts that are about no batch.
-    uint256 internal constant NO_BATCH = type(uint256).max;
+    /// @dev The highest bit of a ballot of stage 2: it was revealed. (A window of stage 2 has 4 * 31 batches at most.)
+    uint256 private constant REVEALED_2 = 1 << 255;
 
     /// @dev `hasStage2`: whether any verdict of stage 2 was revealed.
     struct Totals {
-        uint120 score;
+        uint120 claimed;
         uint120 paid;
         bool hasStage2;
     }
@@ -37,19 +31,17 @@ abstract contract AuditsBase is IAudits {
     /// @inheritdoc IAudits
     IRounds public immutable ROUNDS;
 
-    uint256 internal immutable GROUP_SIZE;
-    uint256 internal immutable MAX_NEW_TOKENS;
     uint256 internal immutable MIN_ACCEPTS;
     uint256 internal immutable MIN_REJECTS;
-    uint256 internal immutable DISPUTE_BOND;
-    uint256 internal immutable MISSED_BATCH_FEE;
-    uint256 internal immutable MISSED_REVEAL_FEE;
-    uint256 internal immutable WRONG_VERDICT_PENALTY;
+
+    /// @dev 4K: batches in a window of stage 2, and about so many voters of each batch.
+    uint256 internal immutable DEALT_2;
 
     /// @dev How many rounds of a voter's verdicts of stage 1 share one word: most reveals then change a word that is not
     /// zero, which is cheap.
     uint256 private immutable BALLOTS_PER_WORD;
     uint256 private immutable BALLOT_BITS;
+    uint256 private immutable REVEALED_1;
 
     /// @dev Halves of tallies, those of two neighbours in a word: most votes then change a word that another vote has
     /// changed already. The lower halves, then the upper ones, which only batches in stage 2 have.
@@ -57,7 +49,6 @@ abstract contract AuditsBase is IAudits {
     mapping(uint256 pair => uint256) private _upperTallies;
 
     mapping(uint256 round => Totals) internal _totals;
-    mapping(uint256 index => address) internal _disputers;
 
     /// @dev The last commitments, by stage and whether the round is odd: `Rounds` says which of them wait. Two rounds
     /// later one had to be revealed, or its voter can commit to nothing.
@@ -67,24 +58,17 @@ abstract contract AuditsBase is IAudits {
     mapping(address voter => mapping(uint256 word => uint256)) private _ballots1;
     mapping(address voter => mapping(uint256 round => uint256)) private _ballots2;
 
-    constructor(IRounds rounds, Terms memory terms_) {
+    constructor(IRounds rounds) {
         IRounds.Parameters memory p = rounds.parameters();
         INodes nodes = rounds.NODES();
-        uint256 bond = nodes.BOND();
-        bool valid = terms_.missedBatchFee <= bond && terms_.missedRevealFee <= bond
-            && terms_.wrongVerdictPenalty <= bond && nodes.AUDITS() == address(this);
-        if (!valid) revert InvalidTerms(terms_, bond, nodes.AUDITS());
+        if (nodes.AUDITS() != address(this)) revert NotTheAuditsOf(nodes.AUDITS());
         NODES = nodes;
         ROUNDS = rounds;
-        GROUP_SIZE = p.groupSize;
-        MAX_NEW_TOKENS = p.maxNewTokens;
         MIN_ACCEPTS = p.minAccepts;
         MIN_REJECTS = p.minRejects;
-        DISPUTE_BOND = terms_.disputeBond;
-        MISSED_BATCH_FEE = terms_.missedBatchFee;
-        MISSED_REVEAL_FEE = terms_.missedRevealFee;
-        WRONG_VERDICT_PENALTY = terms_.wrongVerdictPenalty;
-        BALLOT_BITS = 2 * p.draws;
+        DEALT_2 = 4 * uint256(p.draws);
+        REVEALED_1 = 1 << (2 * p.draws);
+        BALLOT_BITS = 2 * p.draws + 1;
         BALLOTS_PER_WORD = 256 / BALLOT_BITS;
     }
 
@@ -119,13 +103,9 @@ abstract contract AuditsBase is IAudits {
         if (lastStage == 2) (outcome,,) = _withUpper(index, tally).outcome(least);
     }
 
-    function _tallyOf(uint256 index) internal view returns (Tally) {
-        return _tallyOf(index, _least());
-    }
-
     function _changeOne(uint256 index, uint256 round, Tally from, Tally to) internal {
         Totals memory totals = _totals[round];
-        _change(index, round, from, to, totals, _least());
+        _change(index, round, from, to, totals, _leastOf(round));
         _totals[round] = totals;
     }
 
@@ -145,12 +125,7 @@ abstract contract AuditsBase is IAudits {
             // forge-lint: disable-next-line(unsafe-typecast) counts of verdicts stay far below 2**120
             totals.paid = uint120(totals.paid + paid - paidBefore);
         }
-        if (outcome == before) return;
-        // forge-lint: disable-next-line(unsafe-typecast) a claim has at most 256 ones
-        if (before == Tallies.Outcome.Accepted) totals.score -= uint120(ROUNDS.scoreOf(index));
-        // forge-lint: disable-next-line(unsafe-typecast) a claim has at most 256 ones
-        if (outcome == Tallies.Outcome.Accepted) totals.score += uint120(ROUNDS.scoreOf(index));
-        emit BatchOutcomeChanged(index, round, before, outcome);
+        if (outcome != before) emit BatchOutcomeChanged(index, round, before, outcome);
     }
 
     /// @param changed The bits of the batch's tally that change
@@ -165,8 +140,9 @@ abstract contract AuditsBase is IAudits {
     }
 
     /// @dev Takes a node's whole bond, and voids its batches that are not final: those of six rounds at most.
-    function _slash(address node, uint256 current, address payable beneficiary, uint256 share) internal {
-        uint256 first = current < FINAL ? 0 : current - FINAL + 1;
+    function _slash(address node, address payable beneficiary, uint256 share) internal {
+        uint256 current = ROUNDS.currentRound();
+        uint256 first = current < Timetable.FINAL ? 0 : current - Timetable.FINAL + 1;
         uint256[] memory batches = ROUNDS.batchesOf(node, first, current);
         for (uint256 i = 0; i < batches.length; ++i) {
             if (batches[i] != 0) _void(batches[i] - 1, node, first + i, current);
@@ -175,14 +151,22 @@ abstract contract AuditsBase is IAudits {
     }
 
     function _void(uint256 index, address node, uint256 round, uint256 current) private {
-        Tally tally = _tallyOf(index);
+        Tally tally = _tallyOf(index, _leastOf(round));
         if (tally.isClosed()) return;
         emit BatchVoided(node, round, index);
-        _changeOne(index, round, tally, tally.closed(false, _isBeforeStage2(round, current)));
+        _changeOne(index, round, tally, tally.closed(false, Timetable.isBeforeStage2(round, current)));
     }
 
-    function _least() internal view returns (Tallies.Least memory) {
-        return Tallies.Least({accepts: MIN_ACCEPTS, rejects: MIN_REJECTS});
+    /// @param count How many batches the round has
+    function _least(uint256 count) internal view returns (Tallies.Least memory) {
+        uint256 others = count == 0 ? 0 : count - 1;
+        return Tallies.Least({
+            accepts: MIN_ACCEPTS, rejects: MIN_REJECTS, dealt: others < DEALT_2 ? others : DEALT_2
+        });
+    }
+
+    function _leastOf(uint256 round) internal view returns (Tallies.Least memory) {
+        return _least(ROUNDS.countOf(round));
     }
 
     // ---- ballots
@@ -195,13 +179,27 @@ abstract contract AuditsBase is IAudits {
         _commitments[voter][_place(round, stage)] = hash;
     }
 
-    /// @dev The verdicts that were revealed; 0 if none were.
-    function _revealedOf(address voter, uint256 round, uint8 stage) internal view returns (uint256) {
-        if (stage == 2) return _ballots2[voter][round];
-        unchecked {
-            uint256 word = _ballots1[voter][round / BALLOTS_PER_WORD];
-            return (word >> (BALLOT_BITS * (round % BALLOTS_PER_WORD))) & ((1 << BALLOT_BITS) - 1);
+    /// @dev What a voter revealed: abstentions only are a ballot, too.
+    function _ballotOf(address voter, uint256 round, uint8 stage)
+        internal
+        view
+        returns (bool revealed, uint256 verdicts)
+    {
+        uint256 mark;
+        if (stage == 2) {
+            (mark, verdicts) = (REVEALED_2, _ballots2[voter][round]);
+        } else {
+            mark = REVEALED_1;
+            unchecked {
+                uint256 word = _ballots1[voter][round / BALLOTS_PER_WORD];
+                verdicts = (word >> (BALLOT_BITS * (round % BALLOTS_PER_WORD))) & ((1 << BALLOT_BITS) - 1);
+            }
         }
+        return (verdicts & mark != 0, verdicts & ~mark);
+    }
+
+    function _storeBallot(address voter, uint256 round, uint8 stage, uint256 verdicts) internal {
+        _changeBallot(voter, round, stage, verdicts | (stage == 2 ? REVEALED_2 : REVEALED_1));
     }
 
     /// @param changed The bits of the verdicts that change
@@ -222,9 +220,13 @@ abstract contract AuditsBase is IAudits {
 
     // ---- how a batch fares
 
-    function _stateOf(Tally tally, uint256 round, uint256 current) internal view returns (State) {
-        (Tallies.Outcome outcome,, uint256 lastStage) = tally.outcome(_least());
-        if (tally.isClosed() || _isFinal(round, current)) {
+    function _stateOf(Tally tally, Tallies.Least memory least, uint256 round, uint256 current)
+        internal
+        pure
+        returns (State)
+    {
+        (Tallies.Outcome outcome,, uint256 lastStage) = tally.outcome(least);
+        if (tally.isClosed() || Timetable.isFinal(round, current)) {
             if (outcome == Tallies.Outcome.Accepted) return State.Accepted;
             if (outcome == Tallies.Outcome.Rejected) return State.Rejected;
             return outcome == Tallies.Outcome.ProvenFalse ? State.ProvenFalse : State.Void;
@@ -250,33 +252,5 @@ abstract contract AuditsBase is IAudits {
 
     function _isBonded(INodes.State state) internal pure returns (bool) {
         return state == INodes.State.Registered || state == INodes.State.Exiting;
-    }
-
-    /// @dev Something about a round can be done in one round only, so many after it.
-    function _checkRound(uint256 round, uint256 later, uint256 current) internal pure {
-        if (current < later || current - later != round) revert NotInThisRound(_sum(round, later), current);
-    }
-
-    function _isFinal(uint256 round, uint256 current) internal pure returns (bool) {
-        return current >= FINAL && current - FINAL >= round;
-    }
-
-    function _checkFinal(uint256 round, uint256 current) internal pure {
-        if (!_isFinal(round, current)) revert NotFinal(_sum(round, FINAL), current);
-    }
-
-    function _isBeforeStage2(uint256 round, uint256 current) internal pure returns (bool) {
-        return current < round + 4;
-    }
-
-    /// @dev In which round after its own a batch's window of a stage is dealt; verdicts are revealed in the next.
-    function _dealtIn(uint8 stage) internal pure returns (uint256) {
-        if (stage != 1 && stage != 2) revert IRounds.NoSuchStage(stage);
-        return stage == 1 ? 1 : 4;
-    }
-
-    /// @dev For messages, about any number that a caller may give.
-    function _sum(uint256 left, uint256 right) private pure returns (uint256) {
-        return left > type(uint256).max - right ? type(uint256).max : left + right;
     }
 }

@@ -29,6 +29,7 @@ contract Rewards is IRewards {
     uint256 private immutable HALVING_ROUNDS;
     uint256 private immutable AUDITORS_SHARE;
     uint256 private immutable MAX_PER_UNIT;
+    uint256 private immutable MAX_PER_VERDICT;
 
     /// @dev One bit per round: most claims then change a word that is not zero, which is cheap.
     mapping(address node => mapping(uint256 word => uint256)) private _claimed;
@@ -42,23 +43,27 @@ contract Rewards is IRewards {
         HALVING_ROUNDS = s.halvingRounds;
         AUDITORS_SHARE = s.auditorsShare;
         MAX_PER_UNIT = s.maxPerUnit;
+        MAX_PER_VERDICT = s.maxPerVerdict;
     }
 
     // ---- anybody
 
     /// @inheritdoc IRewards
     function claim(address node, uint256 round) external returns (uint256 amount) {
+        if (_isClaimed(node, round)) revert AlreadyClaimed(node, round);
         amount = _claim(node, round);
-        _pay(node, amount);
+        if (amount == 0) revert NothingToClaim(node, round);
+        TOKEN.safeTransfer(node, amount);
     }
 
     /// @inheritdoc IRewards
     function claimMany(address node, uint256[] calldata rounds) external returns (uint256 amount) {
         if (rounds.length > MOST_ROUNDS) revert TooManyRounds(rounds.length, MOST_ROUNDS);
         for (uint256 i = 0; i < rounds.length; ++i) {
-            amount += _claim(node, rounds[i]);
+            // A stranger may have claimed one of them a moment ago.
+            if (!_isClaimed(node, rounds[i])) amount += _claim(node, rounds[i]);
         }
-        _pay(node, amount);
+        if (amount != 0) TOKEN.safeTransfer(node, amount);
     }
 
     // ---- views
@@ -70,7 +75,8 @@ contract Rewards is IRewards {
             initialPool: INITIAL_POOL,
             halvingRounds: HALVING_ROUNDS,
             auditorsShare: AUDITORS_SHARE,
-            maxPerUnit: MAX_PER_UNIT
+            maxPerUnit: MAX_PER_UNIT,
+            maxPerVerdict: MAX_PER_VERDICT
         });
     }
 
@@ -91,19 +97,15 @@ contract Rewards is IRewards {
 
     // ---- inside
 
+    /// @return amount What the node is to be sent; 0 if it earned nothing
     function _claim(address node, uint256 round) private returns (uint256 amount) {
-        if (_isClaimed(node, round)) revert AlreadyClaimed(node, round);
         IAudits.Payable memory due = AUDITS.payableTo(node, round);
         if (!due.isSettled) revert IRounds.NodeNotSettled(node);
         (uint256 producer, uint256 auditor) = _payOf(round, due);
         amount = producer + auditor;
-        if (amount == 0) revert NothingToClaim(node, round);
+        if (amount == 0) return 0;
         _claimed[node][round / 256] |= 1 << (round % 256);
         emit RewardClaimed(node, round, producer, auditor);
-    }
-
-    function _pay(address node, uint256 amount) private {
-        TOKEN.safeTransfer(node, amount);
     }
 
     /// @dev Rounded down for each one and each verdict: all payouts together are at most the pool. Whoever has a part of
@@ -116,10 +118,15 @@ contract Rewards is IRewards {
         uint256 pool = schedule(round);
         uint256 auditors = pool * AUDITORS_SHARE / WHOLE;
         if (due.score != 0) {
-            uint256 perUnit = (pool - auditors) / due.scoreTotal;
-            producer = due.score * (perUnit < MAX_PER_UNIT ? perUnit : MAX_PER_UNIT);
+            producer = due.score * _least((pool - auditors) / due.claimed, MAX_PER_UNIT);
         }
-        if (due.verdicts != 0) auditor = due.verdicts * (auditors / due.paidVerdicts);
+        if (due.verdicts != 0) {
+            auditor = due.verdicts * _least(auditors / due.paidVerdicts, MAX_PER_VERDICT);
+        }
+    }
+
+    function _least(uint256 left, uint256 right) private pure returns (uint256) {
+        return left < right ? left : right;
     }
 
     function _isClaimed(address node, uint256 round) private view returns (bool) {
@@ -129,7 +136,7 @@ contract Rewards is IRewards {
     function _valid(Schedule memory s) private pure returns (bool) {
         bool valid = s.supply != 0 && s.supply <= type(uint128).max && s.initialPool <= s.supply
             && s.halvingRounds != 0 && s.halvingRounds <= type(uint64).max && s.auditorsShare <= WHOLE
-            && s.maxPerUnit <= s.supply;
+            && s.maxPerUnit <= s.supply && s.maxPerVerdict <= s.supply;
         if (!valid) return false;
         uint256 sum = 0;
         for (uint256 pool = s.initialPool; pool != 0; pool >>= 1) {

@@ -7,6 +7,7 @@ import {INodes} from "./interfaces/INodes.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {Promises} from "./libraries/Promises.sol";
 import {Protocol} from "./libraries/Protocol.sol";
+import {Timetable} from "./libraries/Timetable.sol";
 import {RoundsBase} from "./RoundsBase.sol";
 
 /// @title Clock, beacon, policy commitments, batches, and what each node has promised (see `IRounds`)
@@ -73,21 +74,26 @@ contract Rounds is RoundsBase {
     // ---- Audits
 
     /// @inheritdoc IRounds
-    function promiseVerdicts(address voter, uint256 round, uint8 stage)
-        external
-        onlyAudits
-        returns (uint256 current, uint256 others, bool hasOwn)
-    {
-        current = currentRound();
-        _capture(current);
-        uint256 count = _heads[round].count;
-        if (count == 0) revert NoBatches(round);
+    function promiseVerdicts(
+        address voter,
+        uint256 round,
+        uint8 stage,
+        bytes32 expectedBeacon,
+        bytes32 expectedAcc
+    ) external onlyAudits returns (uint256 others) {
+        uint256 current = currentRound();
+        Timetable.requireIn(round, Timetable.dealtIn(stage), current);
+        bytes32 captured = _capture(current);
+        if (captured == 0) revert BeaconNotCaptured(current);
+        if (expectedBeacon != captured) revert WrongBeacon(current, expectedBeacon, captured);
+        Head storage head = _heads[round];
+        if (_indexPlusOne(voter, round) == 0) revert NoBatchOfOwn(voter, round);
+        if (expectedAcc != head.acc) revert WrongAcc(round, expectedAcc, head.acc);
         Promises promises = _promises[voter];
         if (promises.hasOverdueVerdicts(current)) revert NodeNotSettled(voter);
         if (promises.waits(stage, round)) revert IAudits.VerdictsAlreadyCommitted(voter, round, stage);
-        hasOwn = _indexPlusOne(voter, round) != 0;
-        others = hasOwn ? count - 1 : count;
         _promises[voter] = promises.withVerdicts(stage, round);
+        return head.count - 1;
     }
 
     /// @inheritdoc IRounds
@@ -219,16 +225,20 @@ contract Rounds is RoundsBase {
     }
 
     /// @inheritdoc IRounds
+    function countOf(uint256 round) external view returns (uint256) {
+        return _heads[round].count;
+    }
+
+    /// @inheritdoc IRounds
     function windowStart(address voter, uint256 round, uint8 stage) external view returns (uint256) {
         return windowOf(voter, round, stage).start;
     }
 
     /// @inheritdoc IRounds
     function windowOf(address voter, uint256 round, uint8 stage) public view returns (Window memory window) {
-        if (stage != 1 && stage != 2) revert NoSuchStage(stage);
+        uint256 dealtIn = round + Timetable.dealtIn(stage);
         Head storage head = _heads[round];
         if (head.count == 0) revert NoBatches(round);
-        uint256 dealtIn = stage == 1 ? round + 1 : round + 4;
         bytes32 dealer = beacon(dealtIn);
         if (dealer == 0) revert BeaconNotCaptured(dealtIn);
         window = _dealt(dealer, voter, stage, head, _indexPlusOne(voter, round));

@@ -202,8 +202,10 @@ abstract contract RoundsBase is IRounds {
             uint256 most = stage == 1 ? DRAWS : 4 * uint256(DRAWS);
             window.first = first;
             window.count = count;
-            window.start = Protocol.drawStart(dealer, voter, stage, count);
             window.own = indexPlusOne == 0 ? count : indexPlusOne - 1 - first;
+            window.start = indexPlusOne == 0
+                ? Protocol.drawStart(dealer, voter, stage, count)
+                : Protocol.permuted(dealer, stage, window.own, count);
             window.size = others < most ? others : most;
         }
     }
@@ -214,7 +216,8 @@ abstract contract RoundsBase is IRounds {
         uint256 completions = uint256(p.groupSize) * p.maxSlots;
         uint256 recordsBytes = p.groupSize * (4 + Protocol.RECORD_BYTES * p.maxNewTokens);
         return p.roundBlocks >= 2 && completions > 0 && completions <= 256 && p.maxNewTokens > 0
-            && recordsBytes <= 1 << 20 && p.draws > 0 && p.draws <= 32 && p.minAccepts > 0 && p.minRejects > 0
+            && recordsBytes <= 1 << 20 && p.draws > 0 && p.draws <= 31 && p.minAccepts > 0
+            && p.minAccepts <= p.draws && p.minRejects > 0 && p.minRejects <= 4 * uint256(p.draws)
             && p.spec != 0;
     }
 }

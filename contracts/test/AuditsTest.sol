@@ -7,6 +7,8 @@ import {Nodes} from "../src/Nodes.sol";
 import {Rewards} from "../src/Rewards.sol";
 import {Rounds} from "../src/Rounds.sol";
 import {IAudits} from "../src/interfaces/IAudits.sol";
+import {IDisputes} from "../src/interfaces/IDisputes.sol";
+import {IProofs} from "../src/interfaces/IProofs.sol";
 import {IRewards} from "../src/interfaces/IRewards.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {Protocol} from "../src/libraries/Protocol.sol";
@@ -19,6 +21,7 @@ abstract contract AuditsTest is BaseTest {
     uint256 internal constant MISSED_BATCH = 0.02 ether;
     uint256 internal constant MISSED_REVEAL = 0.03 ether;
     uint256 internal constant WRONG_VERDICT = 0.04 ether;
+    uint256 internal constant WITHHELD = 0.1 ether;
     uint256 internal constant SUPPLY = 1_000_000 ether;
     uint256 internal constant POOL = 1_000 ether;
 
@@ -34,6 +37,8 @@ abstract contract AuditsTest is BaseTest {
     uint256 internal constant V = 3;
 
     Audits internal audits;
+    IDisputes internal disputes;
+    IProofs internal proofs;
     Rewards internal rewards;
     address[12] internal actors;
 
@@ -55,35 +60,42 @@ abstract contract AuditsTest is BaseTest {
         nodes = new Nodes(BOND, 9 * roundBlocks, next);
         rounds = new Rounds(defaults(), nodes, source);
         audits = new Audits(rounds, defaultTerms());
+        (disputes, proofs) = (audits.DISPUTES(), audits.PROOFS());
         rewards = new Rewards(audits, defaultSchedule());
     }
 
     function defaults() internal pure virtual override returns (IRounds.Parameters memory p) {
         p = super.defaults();
-        p.draws = 8;
+        p.draws = 12;
     }
 
     function defaultTerms() internal pure returns (IAudits.Terms memory) {
-        return IAudits.Terms(DISPUTE_BOND, MISSED_BATCH, MISSED_REVEAL, WRONG_VERDICT);
+        return IAudits.Terms(DISPUTE_BOND, MISSED_BATCH, MISSED_REVEAL, WRONG_VERDICT, WITHHELD);
     }
 
     function defaultSchedule() internal pure returns (IRewards.Schedule memory) {
         return IRewards.Schedule({
-            supply: SUPPLY, initialPool: POOL, halvingRounds: 100, auditorsShare: 1_000, maxPerUnit: 50 ether
+            supply: SUPPLY,
+            initialPool: POOL,
+            halvingRounds: 100,
+            auditorsShare: 1_000,
+            maxPerUnit: 50 ether,
+            maxPerVerdict: 50 ether
         });
     }
 
     // ---- batches
 
-    /// @dev The first `count` actors submit in a round; the i-th claims i + 3 ones. Ends in that round.
+    /// @dev All actors submit in a round, in their order, as only who has a batch can vote. Of the first `count` the i-th
+    /// claims i + 3 ones, the others none: tests look at the first only. Ends in that round.
     function produce(uint256 round, uint256 count) internal {
         enter(round - 1);
-        for (uint256 i = 0; i < count; ++i) {
+        for (uint256 i = 0; i < actors.length; ++i) {
             commit(actors[i], round, 4);
         }
         enter(round);
-        for (uint256 i = 0; i < count; ++i) {
-            submit(actors[i], round, (1 << (i + 3)) - 1);
+        for (uint256 i = 0; i < actors.length; ++i) {
+            submit(actors[i], round, i < count ? (1 << (i + 3)) - 1 : 0);
         }
     }
 
@@ -93,8 +105,8 @@ abstract contract AuditsTest is BaseTest {
 
     // ---- verdicts
 
-    /// @dev The word that gives each batch of the window its verdict: `perBatch` holds them by position in the round.
-    /// Walks in its own way, not the contract's.
+    /// @dev The word that gives each batch of the window its verdict: `perBatch` holds them by position in the round; what
+    /// is beyond it, nothing is said about. Walks in its own way, not the contract's.
     function wordOf(address voter, uint256 round, uint8 stage, uint256[] memory perBatch)
         internal
         view
@@ -106,7 +118,7 @@ abstract contract AuditsTest is BaseTest {
         uint256 j = 0;
         for (uint256 steps = 0; steps < head.count && j < most; ++steps) {
             if (rounds.batchAt(head.first + position).node != voter) {
-                word |= perBatch[position] << (2 * j);
+                if (position < perBatch.length) word |= perBatch[position] << (2 * j);
                 ++j;
             }
             position = position + 1 == head.count ? 0 : position + 1;
@@ -120,9 +132,11 @@ abstract contract AuditsTest is BaseTest {
     }
 
     function commitWord(address voter, uint256 round, uint8 stage, uint256 word) internal {
+        bytes32 dealer = rounds.beacon(stage == 1 ? round + 1 : round + 4);
+        bytes32 acc = rounds.roundAt(round).acc;
         bytes32 hash = hashOf(voter, round, stage, word);
         vm.prank(voter);
-        audits.commitVerdicts(voter, round, stage, hash);
+        audits.commitVerdicts(voter, round, stage, dealer, acc, hash);
     }
 
     function revealWord(address voter, uint256 round, uint8 stage, uint256 word) internal {
@@ -160,7 +174,7 @@ abstract contract AuditsTest is BaseTest {
         vote(round, stage, table);
     }
 
-    /// @dev All but the first actor, whose batch is the only one that is disputed: its own window would be empty.
+    /// @dev All but the first actor, about whose batch it is.
     function voteAlikeAboutTheFirst(uint256 round, uint256 voters, uint256 verdict) internal {
         uint256[][] memory table = new uint256[][](voters);
         for (uint256 i = 1; i < voters; ++i) {
@@ -194,11 +208,11 @@ abstract contract AuditsTest is BaseTest {
     /// @dev The stranger settles, who can receive the tenth.
     function settle(uint256 i, uint256 round, uint256 index) internal {
         vm.prank(stranger);
-        audits.settle(actors[i], round, index);
+        disputes.settle(actors[i], round, index);
     }
 
     function owesNothing(uint256 i, uint256 round, uint256 index) internal {
-        expectRevert(abi.encodeWithSelector(IAudits.NothingToSettle.selector, actors[i], round, index));
+        expectRevert(abi.encodeWithSelector(IDisputes.NothingToSettle.selector, actors[i], round, index));
         settle(i, round, index);
     }
 
@@ -212,9 +226,9 @@ abstract contract AuditsTest is BaseTest {
         vm.assertEq(uint256(stateOf(index)), uint256(state));
     }
 
-    function totalsAre(uint256 round, uint256 score, uint256 paid) internal view {
+    function totalsAre(uint256 round, uint256 claimed, uint256 paid) internal view {
         IAudits.RoundTotals memory totals = audits.roundTotals(round);
-        eq(totals.scoreTotal, score);
+        eq(totals.claimed, claimed);
         eq(totals.paidVerdicts, paid);
     }
 

@@ -6,25 +6,28 @@ import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {IAudits} from "./IAudits.sol";
 
 /// @title What a round pays, and to whom
-/// @notice Every round has a pool, `schedule(round)`. The producers' share of it is paid by score: a one of an accepted
-/// claim earns `producers' share / scoreTotal`, at most `maxPerUnit`. The auditors' share is paid equally per right
-/// verdict: an accept of what ended accepted, a reject of what ended rejected or proven false, in the batch's last
-/// stage, of a voter whose own batch of the round was accepted. A void pays nobody. What is not paid stays here, for
-/// ever: nobody can take it.
-/// @dev `Rewards` deploys the token and so receives its whole supply. A right verdict of a voter who has a batch in the
-/// round that was not accepted divides the auditors' share too, and is not paid.
+/// @notice Every round has a pool, `schedule(round)`. The producers' share of it is paid by what was claimed: a one of an
+/// accepted claim earns `producers' share / claimed`, at most `maxPerUnit`, where `claimed` counts the ones of all batches
+/// that got `minAccepts` accepts in a stage. So no verdict changes what anybody else gets for a one. The auditors' share is
+/// paid equally per right verdict, at most `maxPerVerdict`: an accept of what ended accepted, a reject of what ended
+/// rejected or proven false, in the batch's last stage, of a voter whose own batch of the round was accepted. A void pays
+/// nobody. What is not paid stays here, for ever: nobody can take it.
+/// @dev `Rewards` deploys the token and so receives its whole supply. A right verdict of a voter whose batch was not
+/// accepted divides the auditors' share too, and is not paid.
 interface IRewards {
     /// @param supply The token's whole supply, at most 2**128 - 1
     /// @param initialPool The pool of each of the first `halvingRounds` rounds; it halves after each such span
     /// @param halvingRounds How many rounds have the same pool
     /// @param auditorsShare The auditors' part of a pool, in ten-thousandths
     /// @param maxPerUnit What a one of a claim earns at most
+    /// @param maxPerVerdict What a right verdict earns at most
     struct Schedule {
         uint256 supply;
         uint256 initialPool;
         uint256 halvingRounds;
         uint256 auditorsShare;
         uint256 maxPerUnit;
+        uint256 maxPerVerdict;
     }
 
     /// @param score The ones that are paid
@@ -77,7 +80,8 @@ interface IRewards {
     /// @return amount What was paid
     function claim(address node, uint256 round) external returns (uint256 amount);
 
-    /// @notice Pays a node for several rounds, 32 at most. Reverts if any of them cannot be claimed.
+    /// @notice Pays a node for several rounds, 32 at most. Those that were claimed, or in which it earned nothing, are
+    /// passed over; reverts if one of them is not final, or something of the node is overdue and unsettled.
     /// @param node The owner address of the node
     /// @param rounds The rounds, each once
     /// @return amount What was paid

@@ -16,9 +16,9 @@ interface IRounds {
     /// @param groupSize G, completions in a group
     /// @param maxSlots Most groups in a batch; `maxSlots * groupSize` is at most 256
     /// @param maxNewTokens Most tokens in a completion
-    /// @param draws K, batches in a voter's window in stage 1, at most 32 (stage 2: 4K)
-    /// @param minAccepts Fewest accepts that accept a batch
-    /// @param minRejects Fewest rejects that reject a batch in stage 2
+    /// @param draws K, batches in a voter's window in stage 1, at most 31 (stage 2: 4K)
+    /// @param minAccepts Fewest accepts that accept a batch, at most `draws`
+    /// @param minRejects Fewest rejects that reject a batch in stage 2, at most `4 * draws`
     /// @param spec The sha2-256 digest of the spec's canonical JSON
     struct Parameters {
         uint64 firstBlock;
@@ -179,6 +179,12 @@ interface IRounds {
     /// @notice The batch was made for another chain, another history of this chain, or another contract.
     error WrongBeacon(uint256 round, bytes32 given, bytes32 expected);
 
+    /// @notice The verdicts are about another history of the round's batches.
+    error WrongAcc(uint256 round, bytes32 given, bytes32 expected);
+
+    /// @notice Only a node with a batch in the round has verdicts on it: who votes has something to lose.
+    error NoBatchOfOwn(address voter, uint256 round);
+
     /// @notice The round has no beacon (yet).
     error BeaconNotCaptured(uint256 round);
 
@@ -225,17 +231,22 @@ interface IRounds {
     function poke() external returns (bytes32);
 
     /// @notice A voter commits to verdicts: captures the current round's entropy as `poke` does, remembers that they have
-    /// to be revealed, and says what there is to audit. `Audits` only, which checks the round and the rest. Reverts if the
-    /// round has no batches, if other verdicts are overdue, or if these wait already.
+    /// to be revealed, and says what there is to audit. `Audits` only. Reverts in another round than round+1 (stage 2:
+    /// round+4), if that has no beacon, if the voter has no batch in the round, if other verdicts are overdue, or if
+    /// these wait already.
     /// @param voter The owner address of the voter
     /// @param round The round whose batches are audited
     /// @param stage 1 or 2
-    /// @return current The current round
+    /// @param expectedBeacon The current round's beacon; reverts if it is not this chain's
+    /// @param expectedAcc The running hash of the round; likewise
     /// @return others How many batches of the round are not the voter's
-    /// @return hasOwn Whether the voter has a batch in the round
-    function promiseVerdicts(address voter, uint256 round, uint8 stage)
-        external
-        returns (uint256 current, uint256 others, bool hasOwn);
+    function promiseVerdicts(
+        address voter,
+        uint256 round,
+        uint8 stage,
+        bytes32 expectedBeacon,
+        bytes32 expectedAcc
+    ) external returns (uint256 others);
 
     /// @notice A voter reveals verdicts: they wait no more. `Audits` only, which checks the round.
     /// @param voter The owner address of the voter
@@ -317,7 +328,11 @@ interface IRounds {
     /// @param to The last of them
     function batchesOf(address node, uint256 from, uint256 to) external view returns (uint256[] memory);
 
-    /// @notice Where a voter's window over a round's batches starts, as a position from 0 within the round. Stage 1
+    /// @notice How many batches a round has.
+    /// @param round The round
+    function countOf(uint256 round) external view returns (uint256);
+
+    /// @notice Where a node's window over a round's batches starts, as a position from 0 within the round. Stage 1
     /// is dealt by the beacon of round+1, stage 2 by that of round+4; reverts while that is not captured.
     /// @param voter The owner address of the voter
     /// @param round The round whose batches are audited

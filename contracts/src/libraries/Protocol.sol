@@ -9,6 +9,7 @@ library Protocol {
     bytes32 internal constant BEACON = keccak256("sapo/1/beacon");
     bytes32 internal constant TASK = keccak256("sapo/1/task");
     bytes32 internal constant STREAM = keccak256("sapo/1/stream");
+    bytes32 internal constant WINDOW = keccak256("sapo/1/window");
     bytes32 internal constant DRAW = keccak256("sapo/1/draw");
     bytes32 internal constant LEAF = keccak256("sapo/1/leaf");
     bytes32 internal constant NODE = keccak256("sapo/1/node");
@@ -64,7 +65,35 @@ library Protocol {
         return uint64(uint256(keccak256(abi.encode(key, t))) >> 192);
     }
 
-    /// @notice Where a voter's window over the `count` batches of a round starts.
+    /// @notice Where the window of the node with the batch at a position starts: a permutation of 0 … count - 1, so that
+    /// every batch has as many voters as any other, but for one. Four rounds of a Feistel network over the smallest 4**h
+    /// that holds `count`, walked on until the value is below it.
+    /// @param beacon_ The beacon of round r+1 in stage 1, of r+4 in stage 2
+    /// @param position Of the voter's own batch in its round
+    /// @param count How many batches the round has, more than `position`
+    function permuted(bytes32 beacon_, uint256 stage, uint256 position, uint256 count)
+        internal
+        pure
+        returns (uint256 value)
+    {
+        bytes32 key = keccak256(abi.encode(WINDOW, beacon_, stage));
+        uint256 half = 1;
+        unchecked {
+            while (1 << (2 * half) < count) ++half;
+            uint256 mask = (1 << half) - 1;
+            value = position;
+            do {
+                (uint256 left, uint256 right) = (value >> half, value & mask);
+                for (uint256 i = 0; i < 4; ++i) {
+                    (left, right) = (right, left ^ (uint256(keccak256(abi.encode(key, i, right))) & mask));
+                }
+                value = left << half | right;
+            } while (value >= count);
+        }
+    }
+
+    /// @notice Where the window of a node without a batch starts, over the `count` batches of a round: it learns from
+    /// them, and has no verdicts.
     /// @param beacon_ The beacon of round r+1 in stage 1, of r+4 in stage 2
     /// @param count How many batches the round has, not 0
     function drawStart(bytes32 beacon_, address voter, uint256 stage, uint256 count)
