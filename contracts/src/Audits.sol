@@ -155,6 +155,8 @@ contract Audits is AuditsBase {
         fare.inStage2 = tally.inStage2(least);
         fare.stage1 = _votesOf(tally, 1);
         fare.stage2 = _votesOf(tally, 2);
+        (address disputer, bool isOpen) = DISPUTES.disputeOf(index, index);
+        if (isOpen) fare.disputer = disputer;
     }
 
     /// @inheritdoc IAudits

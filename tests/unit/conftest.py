@@ -41,7 +41,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from sapo_verifier.chain.deployment import Contracts, Deployment
 
     spec = small_spec(max_slots=8)
-    names = ("nodes", "beacon", "rounds", "audits", "rewards", "token")
+    names = ("nodes", "beacon", "rounds", "audits", "disputes", "proofs", "rewards", "token")
     contracts = Contracts(**{name: "0x" + f"{i + 1:02x}" * 20 for i, name in enumerate(names)})
     path = tmp_path_factory.mktemp("network") / "deployment.json"
     Deployment(

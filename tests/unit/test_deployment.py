@@ -9,7 +9,7 @@ import pytest
 from sapo_devnet.testkit.networks import small_spec
 from sapo_verifier.chain.deployment import Contracts, Deployment, DeploymentError
 
-NAMES = ("nodes", "beacon", "rounds", "audits", "rewards", "token")
+NAMES = ("nodes", "beacon", "rounds", "audits", "disputes", "proofs", "rewards", "token")
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def test_a_node_of_the_swarm_is_a_node_of_sapo_run_number_for_number(laid: Groun
             offered = []
             for past in range(max(0, round_ - laid.spec.pool_rounds), round_):
                 batches = swarm.batches[past]
-                start = protocol.draw_start(swarm.beacon(past + 1), me, 1, len(batches))
+                start = protocol.window_start(swarm.beacon(past + 1), me, 1, len(batches), 1)
                 for position in protocol.window(start, len(batches), 1, laid.spec.chain.draws):
                     seen = batches[position].audit
                     audit = Audit(seen.facts, laid.spec, seen.blocks, worker, lambda _: policy.tokenizer)

@@ -19,7 +19,7 @@ GATEWAY = "/dns4/node.example.org/tcp/443/https"
 
 def deployment() -> Deployment:
     spec = small_spec()
-    names = ("nodes", "beacon", "rounds", "audits", "rewards", "token")
+    names = ("nodes", "beacon", "rounds", "audits", "disputes", "proofs", "rewards", "token")
     contracts = Contracts(**{name: f"0x{number:040x}" for number, name in enumerate(names, 1)})
     return Deployment(
         chain_id=5,

@@ -180,11 +180,13 @@ def _spec(
             missed_batch_fee=hex(ETHER // 50),
             missed_reveal_fee=hex(ETHER // 20),  # as a wrong verdict: silence is not the cheap way out
             wrong_verdict_penalty=hex(ETHER // 20),
+            withheld_fee=hex(ETHER // 10),  # more than a missed batch, so that nobody hides what is false for less
             supply=hex(10**9 * ETHER),
             initial_pool=hex(10**4 * ETHER),
             halving_rounds=50_000,
             auditors_share=1_000,
             max_per_unit=hex(10 * ETHER),
+            max_per_verdict=hex(20 * ETHER),  # about what one earns where eight nodes audit each other
         ),
         group_size=8,
         max_slots=16,

@@ -44,12 +44,12 @@ def find_proof(audit: Audit) -> Proof | None:
         leaf = (i, n, protocol.records_root(packed), tuple(protocol.merkle_path(leaves, i)))
         if not 1 <= n <= spec.max_new_tokens:
             reason = f"the completion has {n} records; 1 to {spec.max_new_tokens} are allowed"
-            return Proof(slot, k, None, reason, Call("audits", "proveLength", (facts.index, leaf)))
+            return Proof(slot, k, None, reason, Call("proofs", "proveLength", (facts.index, leaf)))
         key = protocol.stream_key(facts.beacon, facts.policy, facts.node, slot, k)
         for t, record in enumerate(unpack_records(packed)):
             u = protocol.stream_value(key, t)
             if not record.lo <= u <= record.last:
-                call = Call("audits", "proveRecord", (facts.index, leaf, _chunk(packed, t), t % RECORDS))
+                call = Call("proofs", "proveRecord", (facts.index, leaf, _chunk(packed, t), t % RECORDS))
                 return Proof(slot, k, t, _words(record, u), call, record, u)
     return None
 

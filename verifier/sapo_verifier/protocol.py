@@ -89,8 +89,34 @@ def stream_values(key: bytes, n: int) -> list[int]:
 # --- draws -----------------------------------------------------------------------------------------------------------
 
 
+def window_start(beacon: bytes, voter: str, stage: int, count: int, own: int | None) -> int:
+    """Where a node's window over a round's `count` batches starts. own: the position of its own batch; None: none."""
+    return draw_start(beacon, voter, stage, count) if own is None else permuted(beacon, stage, own, count)
+
+
+def permuted(beacon: bytes, stage: int, position: int, count: int) -> int:
+    """Where the window of the node with the batch at `position` starts: a permutation of 0 … count − 1.
+
+    Four rounds of a Feistel network over the smallest 4^h that holds `count`, walked on until the value is below it.
+    `beacon` is that of round r + 1 in stage 1 and of r + 4 in stage 2. Raises ValueError for a position that is none.
+    """
+    if not 0 <= position < count:
+        raise ValueError(f"{count} batches have no position {position}")
+    key = H("window", beacon, stage)
+    half = max(1, ((count - 1).bit_length() + 1) // 2)
+    mask = (1 << half) - 1
+    value = position
+    while True:
+        left, right = value >> half, value & mask
+        for step in range(4):
+            left, right = right, left ^ (int.from_bytes(keccak(key + word(step) + word(right)), "big") & mask)
+        value = left << half | right
+        if value < count:
+            return value
+
+
 def draw_start(beacon: bytes, voter: str, stage: int, count: int) -> int:
-    """Where the voter's window over a round's `count` batches starts: a position from 0.
+    """Where the window of a node without a batch in the round starts: it learns from it, and has no verdicts.
 
     `beacon` is that of round r + 1 in stage 1 and of r + 4 in stage 2. Raises ValueError if there are no batches.
     """

@@ -10,8 +10,8 @@ FINAL_AFTER = 6  # from when on nothing of r changes
 KEEP_AFTER = 8  # until when nodes keep the blocks of r: final, plus a margin
 
 STAGE_2_FACTOR = 4  # a window of stage 2 holds so many times the draws
-SURE_ACCEPTS = 5  # from so many accepts on, a reject of what ends accepted is punished
-PROVERS_PART = 4  # of a bond: what a fraud proof brings its sender is one in so many
+PROVERS_PART = 10  # of a bond: what a fraud proof brings its sender is one in so many
+BOUNTY_PART = 10  # of a bond slashed by votes: what its finders share is one in so many
 CALLERS_PART = 10  # of a fee or penalty: what settling it brings is one in so many
 MOST_CLAIMS = 32  # rounds that one claim of pay can name
 NO_BATCH = 2**256 - 1  # the index by which `settle` takes what is about no batch

@@ -30,20 +30,22 @@ class ChainRules(Rules):
     """The numbers that the contracts repeat; a node refuses a chain that differs."""
 
     round_blocks: Annotated[int, Field(ge=2, lt=2**32)]
-    draws: Annotated[int, Field(ge=1, le=32)]  # batches in a stage-1 window
-    min_accepts: Count16
-    min_rejects: Count16
+    draws: Annotated[int, Field(ge=1, le=31)]  # batches in a stage-1 window
+    min_accepts: Count16  # at most the draws
+    min_rejects: Count16  # at most four times the draws
     exit_rounds: Annotated[int, Field(ge=9, lt=2**16)]  # longer than the lives of two rounds committed to ahead
     bond: Amount
     dispute_bond: Amount
-    missed_batch_fee: Amount  # a policy committed and nothing submitted; this and the next two: at most the bond
+    missed_batch_fee: Amount  # a policy committed and nothing submitted; this and the next three: at most the bond
     missed_reveal_fee: Amount  # verdicts committed and not revealed
     wrong_verdict_penalty: Amount
+    withheld_fee: Amount  # a batch that nobody could look at
     supply: Amount  # of the token, in its smallest unit, as the next ones
     initial_pool: Amount  # of each of the first halving_rounds rounds; Σ of all pools is at most the supply
     halving_rounds: Annotated[int, Field(ge=1, lt=2**53)]
     auditors_share: Annotated[int, Field(ge=0, le=10_000)]  # of a pool, in ten-thousandths
     max_per_unit: Amount  # what a one of a claim earns at most
+    max_per_verdict: Amount  # what a right verdict earns at most
 
 
 class TaskRule(Rules):

@@ -115,8 +115,8 @@ class Auditor:
         if info.count == 0 or dealer is None:
             return []
         own = self.reader.batch_of(self.voter, round_)
-        start = protocol.draw_start(dealer, self.voter, stage, info.count)
         own_position = None if own is None else own - info.first
+        start = protocol.window_start(dealer, self.voter, stage, info.count, own_position)
         size = window_size(self.spec.chain.draws, stage)
         positions = protocol.window(start, info.count, own_position, size)
         batches = self.reader.batches_at([info.first + position for position in positions])

@@ -33,7 +33,7 @@ def debts_of(reader: ChainReader, audits: AuditsReader, node: str, current: int)
     # However long ago the node was stopped: what it owes is about the rounds before its last policy.
     _, last, _ = reader.call(Call("rounds", "missedOf", (node,)))
     rounds = {round_ for end in (last, current - 1) for round_ in range(max(0, end - LOOK_BACK), end + 1)}
-    calls = [(round_, Call("audits", "settle", (node, round_, NO_BATCH))) for round_ in sorted(rounds)]
+    calls = [(round_, Call("disputes", "settle", (node, round_, NO_BATCH))) for round_ in sorted(rounds)]
     due = [(round_, call) for round_, call in calls if would_pass(reader, call, node)]
     # The chain may have gone on since `current` was read, and what it settles is what is overdue for the chain.
     current = max(current, reader.current_round())

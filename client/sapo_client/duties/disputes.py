@@ -8,9 +8,10 @@ from sapo_client.batches.auditing import Auditor
 from sapo_client.batches.presence import Presence, Watch, Wish
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import BallotBox, deal_of
+from sapo_client.duties.debts import would_pass
 from sapo_client.duties.watches import Watches
 from sapo_client.transactions.turns import put_anew
-from sapo_verifier.chain.audits import BatchState
+from sapo_verifier.chain.audits import BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.checks import Verdict
 from sapo_verifier.facts import BatchInfo
@@ -58,8 +59,12 @@ class Disputes:
             own |= {batch.index for batch in self.auditor.window(final, 1)}
         for outcome in self.actor.audits.outcomes_of(sorted(own)):
             closable = outcome.is_final and outcome.disputer == self.actor.node
-            if closable and self.actor.reader.batch_at(outcome.index).round <= final:
-                put_anew(self.actor.outbox, f"close/{outcome.index}", Call("audits", "closeDispute", (outcome.index,)))
+            if not closable or self.actor.reader.batch_at(outcome.index).round > final:
+                continue
+            call = Call("disputes", "closeDispute", (outcome.index, outcome.index))
+            # Not before the node of a rejected batch is slashed: a part of its bond may come with it.
+            if would_pass(self.actor.reader, call, self.actor.outbox.address):
+                put_anew(self.actor.outbox, f"close/{outcome.index}", call)
 
     def _dispute_gone(self, watch: Watch) -> None:
         """Its producer owes the blocks until the round is final; the first in line disputes, and risks a bond."""
@@ -80,7 +85,7 @@ class Disputes:
             return self.actor.audits.outcome_of(batch.index).state is BatchState.STANDING and still()
 
         crowd = min(self.actor.reader.round_at(batch.round).count, self.actor.reader.deployment.spec.chain.draws)
-        call, last = Call("audits", "dispute", (batch.index,)), batch.round + DISPUTE_AFTER
+        call, last = Call("disputes", "dispute", (batch.index, batch.index)), batch.round + DISPUTE_AFTER
         bond = self.actor.audits.terms().dispute_bond
         self.actor.turns.offer(key, call, crowd=crowd, needed=needed, value=bond, deadline_round=last)
 
@@ -92,11 +97,8 @@ class Disputes:
         for round_, index in self._sent(GONE):
             if round_ > current - FINAL_AFTER:
                 return False
-            if round_ > current - FORBEAR:
-                outcome = self.actor.audits.outcome_of(index)
-                doubts = outcome.stage_2.rejects + outcome.stage_2.voids
-                if outcome.state is BatchState.ACCEPTED or (outcome.state is BatchState.VOID and doubts < 2):
-                    return False
+            if round_ > current - FORBEAR and not _had_reason(self.actor.audits.outcome_of(index)):
+                return False
         return True
 
     def _sent(self, kind: str) -> list[tuple[int, int]]:
@@ -107,3 +109,11 @@ class Disputes:
             if self.actor.outbox.state(key).status not in ("failed", "expired")
         ]
         return [(int(key.split("/")[1]), int(key.split("/")[2])) for key in keys]
+
+
+def _had_reason(outcome: BatchOutcome) -> bool:
+    """Whether the bond of a dispute comes back, as a final batch fares (docs/protocol.md, Dispute)."""
+    doubts = outcome.stage_2.rejects + outcome.stage_2.voids
+    if outcome.state in (BatchState.REJECTED, BatchState.PROVEN_FALSE):
+        return True
+    return doubts > 0 and 3 * doubts >= outcome.stage_2.revealed

@@ -77,7 +77,8 @@ def _accepted(round_: Round) -> str:
     if pay.score or pay.verdicts:
         return (
             f"{pay.score} right completions and {pay.verdicts} verdicts were counted, and their part of "
-            f"{coins(round_.pool)} for {totals.score} completions and {totals.paid_verdicts} verdicts rounds to nothing"
+            f"{coins(round_.pool)} for {totals.claimed} claimed completions and {totals.paid_verdicts} verdicts rounds "
+            "to nothing"
         )
     return (
         "the batch was accepted, but none of its completions is right, and no verdict of this node was paid: it "

@@ -7,24 +7,26 @@ from sapo_verifier.chain.audits import BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.facts import BatchInfo
-from sapo_verifier.schedule import COMMIT_AFTER, SURE_ACCEPTS, window_size
+from sapo_verifier.schedule import COMMIT_AFTER, window_size
 
 
 def has_wrong_verdicts(outcome: BatchOutcome) -> bool:
     """Whether the tally of a final batch holds verdicts that are punished."""
-    stages = (outcome.stage_1, outcome.stage_2)
-    if outcome.state in (BatchState.REJECTED, BatchState.PROVEN_FALSE):
-        return any(votes.accepts for votes in stages)
-    last = stages[outcome.in_stage_2]
-    return (
-        outcome.state is BatchState.ACCEPTED and last.accepts >= SURE_ACCEPTS and any(votes.rejects for votes in stages)
-    )
+    one, two = outcome.stage_1, outcome.stage_2
+    match outcome.state:
+        case BatchState.PROVEN_FALSE:
+            return bool(one.accepts or two.accepts)
+        case BatchState.REJECTED:
+            return bool(two.accepts)
+        case BatchState.ACCEPTED:
+            return bool(one.rejects or two.rejects)
+    return False
 
 
 def wrong_verdicts(reader: ChainReader, round_: int, outcomes: Sequence[BatchOutcome]) -> list[tuple[str, int, Call]]:
     """(voter, index, call) that may settle a wrong verdict: for each such batch, each node that was dealt it.
 
-    Of the round's producers only, as who else voted cannot be read at once. Reads nothing but the outcomes as long as
+    Only the round's producers vote on it. Reads nothing but the outcomes as long as
     nobody voted wrong; else all batches of the round.
     """
     wrong = [outcome.index for outcome in outcomes if has_wrong_verdicts(outcome)]
@@ -39,7 +41,7 @@ def wrong_verdicts(reader: ChainReader, round_: int, outcomes: Sequence[BatchOut
             if beacon is not None:
                 dealt |= _dealt(reader, beacon, voter, stage, batches)
         calls += [
-            (voter.node, index, Call("audits", "settle", (voter.node, round_, index)))
+            (voter.node, index, Call("disputes", "settle", (voter.node, round_, index)))
             for index in wrong
             if index in dealt
         ]
@@ -49,6 +51,7 @@ def wrong_verdicts(reader: ChainReader, round_: int, outcomes: Sequence[BatchOut
 def _dealt(reader: ChainReader, beacon: bytes, voter: BatchInfo, stage: int, batches: Sequence[BatchInfo]) -> set[int]:
     """The indices in a producer's window."""
     first, count = batches[0].index, len(batches)
+    own = voter.index - first
     size = window_size(reader.deployment.spec.chain.draws, stage)
-    start = protocol.draw_start(beacon, voter.node, stage, count)
-    return {first + position for position in protocol.window(start, count, voter.index - first, size)}
+    start = protocol.permuted(beacon, stage, own, count)
+    return {first + position for position in protocol.window(start, count, own, size)}

@@ -12,6 +12,7 @@ from sapo_client.duties.actor import Actor
 from sapo_client.duties.debts import debts_of, would_pass
 from sapo_client.duties.penalties import wrong_verdicts
 from sapo_client.transactions.questions import cost_of
+from sapo_client.transactions.turns import put_anew
 from sapo_verifier.chain.audits import BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import NodeState
@@ -45,7 +46,7 @@ class Settler:
         self._settle_debts(current)
 
     def _prove(self) -> None:
-        """What anybody can prove needs no vote, and a quarter of the bond is the prover's."""
+        """What anybody can prove needs no vote, and a tenth of the bond is the prover's."""
         reward = int(self.actor.reader.deployment.spec.chain.bond, 16) // PROVERS_PART
         for batch, proof in self.pool.proofs():
             if self.actor.audits.outcome_of(batch.index).state in OPEN and self._is_worth(proof.call, reward):
@@ -61,11 +62,35 @@ class Settler:
         outcomes = self.actor.audits.outcomes_of(sorted(dealt))
         left = self._punish(final, outcomes)
         for outcome in outcomes:
-            call = Call("audits", "settle", (dealt[outcome.index].node, final, outcome.index))
-            if outcome.state is BatchState.REJECTED and would_pass(self.actor.reader, call, self.actor.outbox.address):
-                self._offer(f"slash/{outcome.index}", call, final, None, stage=2)
-                left = True
+            node = dealt[outcome.index].node
+            call = Call("disputes", "settle", (node, final, outcome.index))
+            if outcome.state is BatchState.REJECTED:
+                if would_pass(self.actor.reader, call, self.actor.outbox.address):
+                    self._offer(f"slash/{outcome.index}", call, final, None, stage=2)
+                    left = True
+                else:
+                    left |= self._fetch_bounty(outcome.index)
+            elif self._may_be_withheld(outcome) and node != self.actor.node:
+                reward = self.actor.audits.terms().withheld_fee // CALLERS_PART
+                if self._is_worth(call, reward):
+                    self._offer(f"settle/{final}/{outcome.index}/{node}", call, final, reward, stage=2)
+                    left = True
         return left
+
+    def _may_be_withheld(self, outcome: BatchOutcome) -> bool:
+        """Whether its producer may owe the fee for what nobody could look at: the contract knows."""
+        doubts = outcome.stage_2.rejects + outcome.stage_2.voids
+        least = self.actor.reader.deployment.spec.chain.min_rejects
+        return outcome.state is BatchState.VOID and doubts >= least
+
+    def _fetch_bounty(self, index: int) -> bool:
+        """This node's part of a slashed bond, if it rejected the batch in stage 1. Whether there is one."""
+        part = int(self.actor.reader.call(Call("disputes", "bountyOf", (index, self.actor.node))))
+        call = Call("disputes", "claimBounty", (index, self.actor.node))
+        if part and self._is_worth(call, part):
+            put_anew(self.actor.outbox, f"bounty/{index}", call)
+            return True
+        return False
 
     def _punish(self, final: int, outcomes: list[BatchOutcome]) -> bool:
         """Wrong verdicts on the batches that this node was dealt: without it nobody would pay for them."""

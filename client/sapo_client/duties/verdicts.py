@@ -74,6 +74,8 @@ class Verdicts:
         if self.ballots.get(deal) is not None:
             self.send(deal)
             return AuditCounts()
+        if self.actor.reader.batch_of(self.actor.node, voted) is None:
+            return AuditCounts()  # only who has a batch in the round judges it
         window = self.auditor.window(voted, stage)
         judged = window if stage == 1 else [b for b in window if self.actor.audits.outcome_of(b.index).in_stage_2]
         return self.judge(deal, window, judged) if judged else AuditCounts()
@@ -139,7 +141,7 @@ class Verdicts:
         current = deal.round + COMMIT_AFTER[deal.stage]
         if not self.actor.may_promise(current):
             return  # also what was looked at again before a pause began
-        call = Call("audits", "commitVerdicts", (node, deal.round, deal.stage, hash_))
+        call = Call("audits", "commitVerdicts", (node, deal.round, deal.stage, deal.beacon, deal.acc, hash_))
         key = verdicts_key(deal.round, deal.stage)
         put_anew(self.actor.outbox, key, call, deadline_round=current, beacon=(current, deal.beacon))
 

@@ -24,6 +24,7 @@ KINDS = {
     "life": 1,  # a number: until the request that it is of is settled (duties/requests.py)
     "dispute": 50,  # a round and a batch: its bond comes back in 38 rounds; one that was lost counts for 50
     "absent": 50,
+    "bounty": 9,  # a batch: as a slash
     "close": 38,  # a batch: as long as its dispute is looked for
     "prove": 6,  # a batch: until its round is final
     "slash": 9,  # a batch: three rounds after it became final

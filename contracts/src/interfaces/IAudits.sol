@@ -71,6 +71,7 @@ interface IAudits {
     /// @param inStage2 Whether stage 2 is about it (as things stand; certain from r+4 on)
     /// @param stage1 The votes of stage 1
     /// @param stage2 The votes of stage 2
+    /// @param disputer Who disputed it (not what its node answered) and has a bond locked; 0 if nobody
     struct BatchOutcome {
         State state;
         Tallies.Outcome outcome;
@@ -78,6 +79,7 @@ interface IAudits {
         bool inStage2;
         Votes stage1;
         Votes stage2;
+        address disputer;
     }
 
     /// @param ballot Whether they were committed and revealed

@@ -156,7 +156,7 @@ class Swarm:
                 continue
             names = [batch.audit.facts.node for batch in batches]
             own = names.index(member.address) if member.address in names else None
-            start = protocol.draw_start(self.beacon(round_ - age + 1), member.address, 1, len(batches))
+            start = protocol.window_start(self.beacon(round_ - age + 1), member.address, 1, len(batches), own)
             window = protocol.window(start, len(batches), own, member.spec.chain.draws)
             groups += [group for position in window for group in batches[position].groups[member.policy.base.id]]
         return [group for group in groups if (group.index, group.slot) not in member.used]

@@ -112,14 +112,17 @@ class Crowd:
         size = window_size(self._shared.deployment.spec.chain.draws, 1)
         ballots, sendings = [], []
         for node in self._nodes:
-            start = protocol.draw_start(dealer, node, 1, info.count)
-            window = protocol.window(start, info.count, position.get(node), size)
+            if (own := position.get(node)) is None:
+                continue  # only who has a batch votes
+            start = protocol.permuted(dealer, 1, own, info.count)
+            window = protocol.window(start, info.count, own, size)
             word = sum(Verdict.ACCEPT << (2 * j) for j in range(len(window)))
             accepted = {info.first + each: Verdict.ACCEPT for each in window}
             report = report_block(voted, 1, node, accepted, {index: [] for index in accepted})
             ballots.append((word, report))
             hash_ = protocol.verdicts_hash(dealer, info.acc, node, 1, word, block_digest(report), SALT)
-            sendings.append(Sending(node, Call("audits", "commitVerdicts", (node, voted, 1, hash_))))
+            arguments = (node, voted, 1, dealer, info.acc, hash_)
+            sendings.append(Sending(node, Call("audits", "commitVerdicts", arguments)))
         self._ballots[voted] = ballots
         return sendings
 

@@ -29,14 +29,14 @@ def calls_of(round_: int, luck: random.Random) -> dict[str, Call]:
     made = {
         f"commit/{round_}": Call("rounds", "commitPolicy", (NODE, round_, digest, 4)),
         f"submit/{round_}": Call("rounds", "submit", (NODE, round_, digest, digest, digest, word)),
-        f"verdicts/{round_}/1": Call("audits", "commitVerdicts", (NODE, round_, 1, digest)),
+        f"verdicts/{round_}/1": Call("audits", "commitVerdicts", (NODE, round_, 1, digest, digest, digest)),
         f"reveal/{round_}/1": Call("audits", "revealVerdicts", reveal),
         f"claim/{round_}": Call("rewards", "claimMany", (NODE, (round_,))),
     }
     if round_ % 3 == 0:
         made |= {
             f"poke/{round_}": Call("rounds", "poke"),
-            f"verdicts/{round_}/2": Call("audits", "commitVerdicts", (NODE, round_, 2, digest)),
+            f"verdicts/{round_}/2": Call("audits", "commitVerdicts", (NODE, round_, 2, digest, digest, digest)),
             f"reveal/{round_}/2": Call("audits", "revealVerdicts", reveal),
         }
     return made

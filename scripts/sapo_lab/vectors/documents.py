@@ -94,11 +94,13 @@ def examples() -> list[Any]:
         missed_batch_fee="0x470de4df820000",
         missed_reveal_fee="0x470de4df820000",
         wrong_verdict_penalty="0xb1a2bc2ec50000",
+        withheld_fee="0x16345785d8a0000",
         supply="0x33b2e3c9fd0803ce8000000",
         initial_pool="0x21e19e0c9bab2400000",
         halving_rounds=50_000,
         auditors_share=1_000,
         max_per_unit="0x8ac7230489e80000",
+        max_per_verdict="0x1158e460913d00000",
     )
     tasks = [
         spec.TaskRule(name="gcd", config={"min_value": 1, "max_value": 60}, weight=4),

@@ -60,6 +60,13 @@ def hashes() -> dict[str, list[Case]]:
          "out": p.draw_start(digest(f"beacon/{i}"), NODES[i % 4], 1 + i % 2, count)}
         for i, count in enumerate((1, 2, 3, 40, 1000, 2**40))
     ]  # fmt: skip
+    out["permuted"] = [
+        {"beacon": hexed(digest(f"beacon/{i}")), "stage": 1 + i % 2, "position": position, "count": count,
+         "out": p.permuted(digest(f"beacon/{i}"), 1 + i % 2, position, count)}
+        for i, (position, count) in enumerate(
+            ((0, 1), (0, 2), (1, 2), (2, 3), (7, 16), (16, 17), (39, 40), (999, 1000), (2**40 - 1, 2**40))
+        )
+    ]  # fmt: skip
     windows = [
         (0, 1, None, 8), (0, 1, 0, 8), (1, 2, 0, 8), (1, 2, 1, 8), (3, 5, None, 8), (3, 5, 4, 3), (3, 5, 0, 3),
         (4, 5, 4, 32), (2, 9, 1, 8), (2, 9, None, 8), (38, 40, 3, 4), (38, 40, 39, 4), (0, 40, 39, 32),

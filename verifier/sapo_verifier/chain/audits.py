@@ -1,4 +1,4 @@
-"""What `Audits` and `Rewards` say: how batches fare, who voted what, what a round pays."""
+"""What `Audits`, `Disputes` and `Rewards` say: how batches fare, who voted what, what a round pays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,6 +60,7 @@ class Terms:
     missed_batch_fee: int
     missed_reveal_fee: int
     wrong_verdict_penalty: int
+    withheld_fee: int
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ class Payout:
 class RoundTotals:
     """What a round's pay is divided by."""
 
-    score: int  # the ones in the claims of accepted batches
-    paid_verdicts: int  # right ones, of voters with a batch of their own in the round
+    claimed: int  # the ones in the claims of batches that got `min_accepts` accepts in a stage, however they end
+    paid_verdicts: int  # right ones
     is_final: bool
 
 
@@ -113,7 +114,7 @@ class AuditsReader:
         return bytes(hash_) if list(BallotState)[ballot] is BallotState.COMMITTED else None
 
     def terms(self) -> Terms:
-        return Terms(*self._reader.call(Call("audits", "terms")))
+        return Terms(*self._reader.call(Call("disputes", "terms")))
 
     def is_settled(self, node: str) -> bool:
         """Whether nothing that the node committed to is overdue."""

@@ -21,6 +21,8 @@ SOLIDITY_NAMES = {
     "beacon": "BlockhashBeacon",
     "rounds": "Rounds",
     "audits": "Audits",
+    "disputes": "Disputes",
+    "proofs": "Proofs",
     "rewards": "Rewards",
     "token": "SapoToken",
 }

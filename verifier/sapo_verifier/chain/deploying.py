@@ -86,6 +86,8 @@ def deployment_of(
             nodes=addresses["Nodes"],
             rounds=addresses["Rounds"],
             audits=addresses["Audits"],
+            disputes=contract_address(addresses["Audits"], 1),
+            proofs=contract_address(addresses["Audits"], 2),
             rewards=addresses["Rewards"],
             token=contract_address(addresses["Rewards"], 1),
         ),
@@ -113,13 +115,20 @@ def constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, str
         chain.min_rejects,
         spec.digest(),
     )
-    terms = (chain.dispute_bond, chain.missed_batch_fee, chain.missed_reveal_fee, chain.wrong_verdict_penalty)
+    terms = (
+        chain.dispute_bond,
+        chain.missed_batch_fee,
+        chain.missed_reveal_fee,
+        chain.wrong_verdict_penalty,
+        chain.withheld_fee,
+    )
     schedule = (
         int(chain.supply, 16),
         int(chain.initial_pool, 16),
         chain.halving_rounds,
         chain.auditors_share,
         int(chain.max_per_unit, 16),
+        int(chain.max_per_verdict, 16),
     )
     return {
         "BlockhashBeacon": [first_block, chain.round_blocks],

@@ -29,6 +29,8 @@ class Contracts(BaseModel):
     beacon: Address
     rounds: Address
     audits: Address  # the only one that may slash
+    disputes: Address  # made by audits, as the next one
+    proofs: Address
     rewards: Address
     token: Address  # made by rewards
 

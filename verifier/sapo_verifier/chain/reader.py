@@ -144,8 +144,9 @@ class ChainReader:
         calls += [Call("nodes", "BOND"), Call("nodes", "EXIT_BLOCKS"), Call("nodes", "AUDITS")]
         calls += [Call("beacon", "FIRST_BLOCK"), Call("beacon", "ROUND_BLOCKS")]
         parameters, nodes, beacon, bond, exit_blocks, audits, beacon_first, beacon_blocks = self.call_many(calls)
-        calls = [Call("audits", "ROUNDS"), Call("audits", "terms"), Call("rewards", "AUDITS"), Call("rewards", "TOKEN")]
-        rounds, terms, paid_by, token, schedule = self.call_many([*calls, Call("rewards", "parameters")])
+        calls = [Call("audits", name) for name in ("ROUNDS", "DISPUTES", "PROOFS")] + [Call("disputes", "terms")]
+        calls += [Call("rewards", name) for name in ("AUDITS", "TOKEN", "parameters")]
+        rounds, disputes, proofs, terms, paid_by, token, schedule = self.call_many(calls)
         expected = {
             "firstBlock": self.deployment.first_block,
             "roundBlocks": spec.chain.round_blocks,
@@ -170,9 +171,11 @@ class ChainReader:
         held["BlockhashBeacon.ROUND_BLOCKS"] = beacon_blocks
         expected |= {"Audits.ROUNDS": contracts.rounds, "Rewards.AUDITS": contracts.audits}
         held |= {"Audits.ROUNDS": rounds, "Rewards.AUDITS": paid_by}
+        expected |= {"Audits.DISPUTES": contracts.disputes, "Audits.PROOFS": contracts.proofs}
+        held |= {"Audits.DISPUTES": disputes, "Audits.PROOFS": proofs}
         expected["Rewards.TOKEN"], held["Rewards.TOKEN"] = contracts.token, token
-        amounts = ("dispute_bond", "missed_batch_fee", "missed_reveal_fee", "wrong_verdict_penalty")
-        pay = ("supply", "initial_pool", "halving_rounds", "auditors_share", "max_per_unit")
+        amounts = ("dispute_bond", "missed_batch_fee", "missed_reveal_fee", "wrong_verdict_penalty", "withheld_fee")
+        pay = ("supply", "initial_pool", "halving_rounds", "auditors_share", "max_per_unit", "max_per_verdict")
         for name, value in zip((*amounts, *pay), (*terms, *schedule), strict=True):
             rule = getattr(spec.chain, name)
             expected[name], held[name] = int(rule, 16) if isinstance(rule, str) else rule, value

@@ -35,6 +35,7 @@ REVERTS = {
     "FirstBlockIsPast": "round 0 would begin at block {firstBlock}, and this is block {blockNumber} already; deploy "
     "again with a later first block",
     "InvalidParameters": "the contract refuses the spec's numbers {parameters}; correct the spec and deploy again",
+    "NoBatchOfOwn": "the node {voter} has no batch in round {round}, and only who has one judges it",
     "NoBatches": "round {round} has no batches to draw from; nobody audits it",
     "NoPolicyCommitted": "the node {node} committed no policy for round {round}, so it cannot submit in it; commit one "
     "for a coming round",
@@ -54,40 +55,48 @@ REVERTS = {
     "RoundNotBegun": "round {round} has not begun: this is round {current}; wait",
     "RoundTooFarAhead": "round {round} is too far ahead of round {current}: a policy is committed at most two rounds "
     "before; wait",
-    "WrongBeacon": "the batch of round {round} was made with the beacon {given}, and this chain's is {expected}: made "
-    "for another chain, or before a reorganization; generate it again",
+    "WrongAcc": "the verdicts on round {round} are about other batches ({given}) than this chain has ({expected}): "
+    "they were found before a reorganization; judge them again",
+    "WrongBeacon": "what was sent was made with the beacon {given}, and this chain's of round {round} is {expected}: "
+    "made for another chain, or before a reorganization; make it again",
     "WrongSlots": "a batch has 1 to {maxSlots} slots, and {slots} were given; set a number in between",
     "ZeroManifest": "the manifest's digest of round {round} is zero; this is a fault of the client",
     "ZeroPolicy": "the policy's digest of round {round} is zero; this is a fault of the client",
     "ZeroRoot": "the tree's root of round {round} is zero; this is a fault of the client",
     # Audits
-    "BatchIsClosed": "batch {index} is closed: its round is final, it was proven false, or its node was slashed; "
-    "nothing "
-    "more can be proven about it",
+    "BatchIsClosed": "batch {index} is closed: its round is final, or it was proven false; nothing more can be proven "
+    "about it",
     "EmptyWindow": "the window of {voter} over round {round}, stage {stage}, holds no batch to judge; there is nothing "
     "to commit",
-    "InvalidTerms": "the contract refuses the fees {terms}: none may be more than the bond of {bond} coins, and Nodes "
-    "names {audits} as its Audits; correct the spec and deploy again",
-    "NoDispute": "nobody has a bond locked in a dispute of batch {index}; nothing is left to do",
+    "NotAPart": "only Disputes and Proofs may do this, not {caller}",
+    "NotTheAuditsOf": "Nodes names {audits} as its Audits, which is another contract; deploy again, with nothing else "
+    "using the key",
     "NodeNotBonded": "the node {node} has no locked bond (withdrawn, slashed or never registered); register it first",
-    "NotDisputable": "batch {index} cannot be disputed: only one that stage 1 accepted and nobody disputed can",
     "NotFinal": "this has to wait for round {due}, when the batches are final, and this is round {current}",
     "NotInStage2": "batch {index} is not disputed, so in stage 2 nothing can be said about it (verdict {verdict}); "
     "this is "
     "a fault of the client",
     "NotInThisRound": "this could be done in round {due} only, and this is round {current}",
     "NothingToReveal": "the voter {voter} has no verdicts of round {round}, stage {stage}, that wait to be revealed",
-    "NothingToSettle": "the node {node} owes nothing for round {round} that is due (batch {index}); nothing is left "
-    "to do",
-    "RegisteredTooLate": "the voter {voter} was registered in block {registeredBlock}, after round {round}; it can "
-    "judge "
-    "later rounds",
     "VerdictsAlreadyCommitted": "the verdicts of {voter} on round {round}, stage {stage}, are committed already, and "
     "cannot be replaced",
     "VerdictsTooLong": "the verdicts have bits beyond a window of {size} batches; this is a fault of the client",
-    "WrongDisputeBond": "the bond of a dispute is exactly {bond} coins, and {value} were sent; send that amount",
     "WrongReveal": "what is revealed hashes to {revealed}, and {committed} was committed; reveal what was committed",
     "ZeroCommitment": "the commitment of {voter} for round {round} is zero; this is a fault of the client",
+    # Disputes
+    "AlreadyDisputed": "batch {index} was disputed about {about} already, by {disputer}; nothing is left to do",
+    "InvalidTerms": "the contract refuses the fees {terms}: none may be more than the bond of {bond} coins, and a "
+    "dispute has to cost something; correct the spec and deploy again",
+    "NoBounty": "no part of a bounty for batch {index} waits for {voter}; nothing is left to do",
+    "NoDispute": "nobody has a bond locked in a dispute of batch {index} about {about}; nothing is left to do",
+    "NotDisputable": "batch {index} cannot be disputed: stage 1 did not accept it, or it is closed",
+    "NothingAnswered": "the node of batch {index} accepted no batch {about} in stage 1, so nothing it said about that "
+    "can be disputed",
+    "NothingToSettle": "the node {node} owes nothing for round {round} that is due (batch {index}); nothing is left "
+    "to do",
+    "NotNodes": "only Nodes pays in here, not {caller}",
+    "SettleFirst": "batch {index} was rejected and its node {node} is not slashed yet; settle that first",
+    "WrongDisputeBond": "the bond of a dispute is exactly {bond} coins, and {value} were sent; send that amount",
     # Fraud proofs
     "ChunkIsFalse": "the chunk has {length} bytes and should have {expected}; prove that instead",
     "LengthIsFalse": "the completion has {n} records, and 1 to {maxNewTokens} are allowed; prove that instead",

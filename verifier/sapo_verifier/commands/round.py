@@ -74,7 +74,7 @@ def _document(
         "totals": {
             "batches": len(rows),
             "states": dict(Counter(row["state"] for row in rows)),
-            "score": totals.score,
+            "claimed": totals.claimed,
             "paid_verdicts": totals.paid_verdicts,
             "pool": pool,
             "producers": sum(pay.producer for pay in payouts),
@@ -124,7 +124,7 @@ def _print(document: dict[str, Any]) -> None:
             print(f"  batch {row['index']}: {row['why']}")
     print("votes: accepts/rejects/voids of all revealed")
     states = ", ".join(f"{count} {state}" for state, count in totals["states"].items())
-    print(f"totals: {states}; score {totals['score']}, paid verdicts {totals['paid_verdicts']}")
+    print(f"totals: {states}; {totals['claimed']} ones claimed, paid verdicts {totals['paid_verdicts']}")
     if document["final"]:
         print(
             f"pay: {coins(totals['producers'])} to producers and {coins(totals['auditors'])} to auditors, "
