@@ -42,7 +42,7 @@ class Account:
     fined: int = 0
     slashed: int = 0
     debts: dict[str, int] = field(default_factory=dict)  # what it was fined or slashed for
-    received: int = 0  # for proofs and settling
+    received: int = 0  # for proofs, settling and bounties
     dispute_bonds: int = 0  # locked
     disputes_returned: int = 0
     gas: int = 0
@@ -103,7 +103,7 @@ class Books:
         }
 
 
-DEBTS = ("missed batch", "missed reveal", "wrong verdict", "rejected batch")
+DEBTS = ("missed batch", "missed reveal", "wrong verdict", "rejected batch", "withheld batch")
 
 
 def books(
@@ -120,8 +120,9 @@ def books(
     audits = AuditsReader(reader)
     by_node = {account.node: account for account in accounts}
     events = [event for page in pages(reader, None) for event in page.events]
+    bond = audits.terms().dispute_bond
     for event in events:
-        _enter(event, by_node)
+        _enter(event, by_node, bond)
     batches = _batches(reader, audits, reports, last_round)
     for entry in batches:
         _add(by_node[entry.batch.node].batches, entry.outcome.state)
@@ -138,13 +139,13 @@ def books(
         account.paid_verdicts = sum(pay.verdicts for pay in payouts[account.node])
         account.producer = sum(pay.producer for pay in payouts[account.node])
         account.auditor = sum(pay.auditor for pay in payouts[account.node])
-    burned = _burned(events)
+    burned = _burned(events, bond)
     errors = [*_errors(reader, audits, accounts, payouts, events, last_round)]
     return Books(list(accounts), batches, burned, errors)
 
 
-def _enter(event: ChainEvent, accounts: Mapping[str, Account]) -> None:
-    """What one event says of coins and votes. Strangers (a beneficiary 0) have no account."""
+def _enter(event: ChainEvent, accounts: Mapping[str, Account], dispute_bond: int) -> None:
+    """What one event says of coins and votes. Strangers (a beneficiary 0, a bounty's keeper) have no account."""
     args = event.args
     node = accounts.get(args.get("node", args.get("voter", args.get("disputer", NOBODY))))
     match event.name:
@@ -167,7 +168,11 @@ def _enter(event: ChainEvent, accounts: Mapping[str, Account]) -> None:
         case "BatchDisputed" if node:
             node.dispute_bonds += args["bond"]
         case "DisputeClosed" if node:
-            node.disputes_returned += args["bond"] if args["paidBack"] else 0
+            returned = dispute_bond if args["paidBack"] else 0
+            node.disputes_returned += returned
+            node.received += args["amount"] - returned
+        case "BountyClaimed" if node:
+            node.received += args["part"]
         case "VerdictsRevealed" if node:
             word = args["verdicts"]
             while word:
@@ -203,10 +208,20 @@ def _gas(chain: Chain, reader: ChainReader) -> Counter[str]:
     return paid
 
 
-def _burned(events: Sequence[ChainEvent]) -> int:
+def _burned(events: Sequence[ChainEvent], dispute_bond: int) -> int:
     bonds: int = sum(event.args["burned"] for event in events if event.name in ("NodeFined", "NodeSlashed"))
-    disputes: int = sum(e.args["bond"] for e in events if e.name == "DisputeClosed" and not e.args["paidBack"])
-    return bonds + disputes
+    return bonds + sum(dispute_bond for e in events if e.name == "DisputeClosed" and not e.args["paidBack"])
+
+
+def _bounties(events: Sequence[ChainEvent], disputes: str, dispute_bond: int) -> int:
+    """What was set aside of slashed bonds, and nobody has fetched yet."""
+    left: int = sum(e.args["paid"] for e in events if e.name == "NodeSlashed" and e.args["beneficiary"] == disputes)
+    for event in events:
+        if event.name == "BountyClaimed":
+            left -= event.args["part"]
+        elif event.name == "DisputeClosed":
+            left -= event.args["amount"] - (dispute_bond if event.args["paidBack"] else 0)
+    return left
 
 
 def _errors(
@@ -226,15 +241,14 @@ def _errors(
     if not all(pay.is_final for node in payouts.values() for pay in node):
         yield f"not all rounds up to {last_round} are final"
     yield from _unequal("bonds and what Nodes holds", sum(a.bond for a in accounts), reader.balance(contracts.nodes))
-    open_bonds = sum(a.dispute_bonds for a in accounts) - sum(
-        e.args["bond"] for e in events if e.name == "DisputeClosed"
-    )
-    yield from _unequal("open disputes and what Audits holds", open_bonds, reader.balance(contracts.audits))
-    yield from _unequal("burned coins and what nobody holds", _burned(events), reader.balance(NOBODY))
-    lost = sum(a.fined + a.slashed + a.dispute_bonds - a.disputes_returned for a in accounts) - open_bonds
-    yield from _unequal(
-        "lost bonds less rewards, and burned", lost - sum(a.received for a in accounts), _burned(events)
-    )
+    bond = audits.terms().dispute_bond
+    open_bonds = sum(a.dispute_bonds for a in accounts) - bond * sum(e.name == "DisputeClosed" for e in events)
+    kept = open_bonds + _bounties(events, contracts.disputes, bond)
+    yield from _unequal("open disputes, bounties, and what Disputes holds", kept, reader.balance(contracts.disputes))
+    burned = _burned(events, bond)
+    yield from _unequal("burned coins and what nobody holds", burned, reader.balance(NOBODY))
+    lost = sum(a.fined + a.slashed + a.dispute_bonds - a.disputes_returned for a in accounts) - kept
+    yield from _unequal("lost bonds less rewards, and burned", lost - sum(a.received for a in accounts), burned)
     supply: int = reader.call(Call("token", "totalSupply"))
     held: int = reader.call(Call("token", "balanceOf", (contracts.rewards,)))
     yield from _unequal("tokens and the supply", sum(a.tokens for a in accounts) + held, supply)

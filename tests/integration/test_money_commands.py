@@ -232,7 +232,7 @@ def test_status_of_debts_and_a_short_bond(network: Network, home: Path, capsys: 
         assert facts["debts"] == {str(R + 5): "0.02"}
         assert facts["batches"] == {"accepted": 1, "missed": 1}
         assert f"overdue of round {R + 5}: 0.02 coins" in facts["reasons"][0]
-        call = Call("audits", "settle", (node_of(network), R + 5, 2**256 - 1))
+        call = Call("disputes", "settle", (node_of(network), R + 5, 2**256 - 1))
         w3 = network.chain.w3
         to = w3.to_checksum_address(network.deployment.contracts.audits)
         w3.eth.send_transaction({"from": w3.eth.accounts[9], "to": to, "data": "0x" + call.encode().hex()})

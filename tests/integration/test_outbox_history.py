@@ -178,7 +178,7 @@ class Player:
     def _call(self, kind: str, about: int, current: int) -> Call:
         """The same for a thing, mostly: a reorganization can make it another one."""
         other = self.luck("call", kind, about, current).random() < 0.1
-        return Call("audits", "closeDispute", (about + 10**6 * other,))
+        return Call("disputes", "closeDispute", (about + 10**6 * other, about))
 
     def _go_on(self, key: str, current: int) -> None:
         entry, luck = self.store.get(key), self.luck("fate", key, current)

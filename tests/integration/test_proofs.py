@@ -80,7 +80,7 @@ class World:
         for at in range(0, len(calls), 100):
             part = calls[at : at + 100]
             requests: Any = [
-                ("eth_call", [{"to": self.reader.address_of("audits"), "data": "0x" + call.encode().hex()}, "latest"])
+                ("eth_call", [{"to": self.reader.address_of(call.contract), "data": "0x" + call.encode().hex()}, "latest"])
                 for call in part
             ]
             for call, answer in zip(part, provider.make_batch_request(requests), strict=True):
@@ -199,21 +199,21 @@ def variants(audit: Audit) -> list[Call]:
     for i, each in enumerate(packed):
         n, root, path = len(each) // 20, protocol.records_root(each), tuple(protocol.merkle_path(leaves, i))
         leaf, chunk = (i, n, root, path), (0, each, ())
-        calls += [Call("audits", "proveRecord", (index, leaf, chunk, t)) for t in (*range(n), n, 2**256 - 1)]
-        calls += [Call("audits", "proveLength", (index, (i, m, root, path))) for m in (n, 0, LIMIT + 1, n + 2**255)]
-        calls += [Call("audits", "proveChunk", (index, (i, n, root, path), (c, each, ()))) for c in (0, 1, 2**256 - 1)]
-        calls += [Call("audits", "proveChunk", (index, leaf, (0, part, ()))) for part in (each[:-1], each + b"\0", b"")]
+        calls += [Call("proofs", "proveRecord", (index, leaf, chunk, t)) for t in (*range(n), n, 2**256 - 1)]
+        calls += [Call("proofs", "proveLength", (index, (i, m, root, path))) for m in (n, 0, LIMIT + 1, n + 2**255)]
+        calls += [Call("proofs", "proveChunk", (index, (i, n, root, path), (c, each, ()))) for c in (0, 1, 2**256 - 1)]
+        calls += [Call("proofs", "proveChunk", (index, leaf, (0, part, ()))) for part in (each[:-1], each + b"\0", b"")]
         others = [((i + 1) % len(packed), n, root, path), (i + len(packed), n, root, path), (i, n, root, path[1:])]
         others += [(i, n, root, (*path, bytes(32))), (i, n, root, path[::-1]), (i + 2**255, n, root, path)]
-        calls += [Call("audits", "proveRecord", (index, other, chunk, 0)) for other in others]
+        calls += [Call("proofs", "proveRecord", (index, other, chunk, 0)) for other in others]
         # An inner node, shown as if it were a leaf or a chunk.
-        calls += [Call("audits", "proveLength", (index, (i // 2, 0, root, path[1:])))]
-        calls += [Call("audits", "proveRecord", (index, leaf, (1, each, (root,)), 0))]
+        calls += [Call("proofs", "proveLength", (index, (i // 2, 0, root, path[1:])))]
+        calls += [Call("proofs", "proveRecord", (index, leaf, (1, each, (root,)), 0))]
     count = 1 << (len(leaves) - 1).bit_length()
     for position in (*range(count), count, 2**256 - 1):
         path = tuple(protocol.merkle_path(leaves, position)) if position < count else ()
         words = [bytes(32), word(1), leaves[0]]
-        calls += [Call("audits", "provePad", (index, position, each, path)) for each in words]
+        calls += [Call("proofs", "provePad", (index, position, each, path)) for each in words]
     return calls
 
 

@@ -25,7 +25,7 @@ def network() -> Iterator[Network]:
 
 def due(network: Network, function: str, *arguments: Any) -> int:
     """The round that the contract names."""
-    contract = "rewards" if function == "claimMany" else "audits"
+    contract = {"claimMany": "rewards", "dispute": "disputes"}.get(function, "audits")
     with pytest.raises(ChainError, match=r"round \d+") as refused:
         network.reader().call(Call(contract, function, arguments), sender=address(network, 1))
     found = re.search(r"in round (\d+) only|wait for round (\d+)", str(refused.value))
@@ -36,13 +36,13 @@ def due(network: Network, function: str, *arguments: Any) -> int:
 @pytest.mark.parametrize("stage", [1, 2])
 def test_when_verdicts_are_committed_and_revealed(network: Network, stage: int) -> None:
     node = address(network, 1)
-    assert due(network, "commitVerdicts", node, R, stage, HASH) == R + schedule.COMMIT_AFTER[stage]
+    assert due(network, "commitVerdicts", node, R, stage, HASH, HASH, HASH) == R + schedule.COMMIT_AFTER[stage]
     assert due(network, "revealVerdicts", node, R, stage, 1, HASH, HASH) == R + schedule.REVEAL_AFTER[stage]
 
 
 def test_when_a_batch_can_be_disputed_and_when_it_is_final(network: Network) -> None:
     index = network.reader().batch_of(address(network, 1), R)
-    assert due(network, "dispute", index) == R + schedule.DISPUTE_AFTER
+    assert due(network, "dispute", index, index) == R + schedule.DISPUTE_AFTER
     assert due(network, "claimMany", address(network, 1), [R]) == R + schedule.FINAL_AFTER
 
 
@@ -55,10 +55,11 @@ def test_how_many_rounds_a_claim_names(network: Network) -> None:
 @pytest.mark.parametrize(
     ("file", "pattern", "value"),
     [
-        ("AuditsBase", r"FINAL = (\w+);", schedule.FINAL_AFTER),
-        ("AuditsBase", r"PROVERS_SHARE = (\w+);", 10_000 // schedule.PROVERS_PART),
-        ("AuditsBase", r"CALLERS_SHARE = (\w+);", 10_000 // schedule.CALLERS_PART),
-        ("libraries/Tallies", r"SURE_ACCEPTS = (\w+);", schedule.SURE_ACCEPTS),
+        ("libraries/Timetable", r"FINAL = (\w+);", schedule.FINAL_AFTER),
+        ("libraries/Timetable", r"DISPUTE = (\w+);", schedule.DISPUTE_AFTER),
+        ("libraries/Timetable", r"STAGE_2 = (\w+);", schedule.COMMIT_AFTER[2]),
+        ("Proofs", r"PROVERS_SHARE = (\w+);", 10_000 // schedule.PROVERS_PART),
+        ("Disputes", r"CALLERS_SHARE = (\w+);", 10_000 // schedule.CALLERS_PART),
         ("Rewards", r"MOST_ROUNDS = (\w+);", schedule.MOST_CLAIMS),
         ("RoundsBase", r"stage == 1 \? DRAWS : (\w+) \* uint256\(DRAWS\)", schedule.STAGE_2_FACTOR),
     ],
@@ -70,6 +71,6 @@ def test_fixed_numbers(file: str, pattern: str, value: int) -> None:
 
 
 def test_what_is_about_no_batch() -> None:
-    source = (ROOT / "contracts" / "src" / "AuditsBase.sol").read_text()
+    source = (ROOT / "contracts" / "src" / "Disputes.sol").read_text()
     assert "NO_BATCH = type(uint256).max;" in source
     assert schedule.NO_BATCH == 2**256 - 1

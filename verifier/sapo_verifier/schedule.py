@@ -11,7 +11,6 @@ KEEP_AFTER = 8  # until when nodes keep the blocks of r: final, plus a margin
 
 STAGE_2_FACTOR = 4  # a window of stage 2 holds so many times the draws
 PROVERS_PART = 10  # of a bond: what a fraud proof brings its sender is one in so many
-BOUNTY_PART = 10  # of a bond slashed by votes: what its finders share is one in so many
 CALLERS_PART = 10  # of a fee or penalty: what settling it brings is one in so many
 MOST_CLAIMS = 32  # rounds that one claim of pay can name
 NO_BATCH = 2**256 - 1  # the index by which `settle` takes what is about no batch

@@ -52,7 +52,7 @@ class FrivolousDuties(Accomplice):
         judged, actor = current - DISPUTE_AFTER, self.actor
         for batch in self.verdicts.auditor.window(judged, 1) if judged >= 0 else []:
             if actor.audits.outcome_of(batch.index).state is BatchState.STANDING:
-                call = Call("audits", "dispute", (batch.index,))
+                call = Call("disputes", "dispute", (batch.index, batch.index))
                 bond = actor.audits.terms().dispute_bond
                 put_once(actor.outbox, f"dispute/{judged}/{batch.index}", call, value=bond, deadline_round=current)
 

@@ -129,7 +129,7 @@ class Net:
         """Wei that all nodes have on chain: coins, bonds, and bonds in disputes that are not closed."""
         reader = self.swarm.reader
         held = sum(reader.balance(node.address) + reader.node_of(node.address).bond for node in self.nodes)
-        return held + reader.balance(reader.address_of("audits"))
+        return held + reader.balance(reader.address_of("disputes"))
 
     def here(self) -> Cursor:
         """What is read from here on are the events of later blocks."""
