@@ -80,7 +80,10 @@ class World:
         for at in range(0, len(calls), 100):
             part = calls[at : at + 100]
             requests: Any = [
-                ("eth_call", [{"to": self.reader.address_of(call.contract), "data": "0x" + call.encode().hex()}, "latest"])
+                (
+                    "eth_call",
+                    [{"to": self.reader.address_of(call.contract), "data": "0x" + call.encode().hex()}, "latest"],
+                )
                 for call in part
             ]
             for call, answer in zip(part, provider.make_batch_request(requests), strict=True):

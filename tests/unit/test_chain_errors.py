@@ -72,7 +72,7 @@ def test_arguments_are_filled_in() -> None:
         "the bond is exactly 1 coins, and 0.5 were sent; send that amount"
     )
     assert f"the node {NODE} did not ask to exit (it is registered)" in explain(revert("NotExiting", NODE, 1))
-    assert "the beacon zero, and this chain's is 0x07070707…" in explain(
+    assert "the beacon zero, and this chain's of round 1 is 0x07070707…" in explain(
         revert("WrongBeacon", 1, bytes(32), bytes([7]) * 32)
     )
     assert "roundBlocks 2" in explain(revert("InvalidParameters", (1, 2, 3, 4, 5, 6, 7, 8, bytes(32))))

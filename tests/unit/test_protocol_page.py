@@ -34,6 +34,8 @@ CONTRACTS = {
     "Nodes": ROOT / "contracts" / "src" / "Nodes.sol",
     "Rounds": ROOT / "contracts" / "src" / "Rounds.sol",
     "Audits": ROOT / "contracts" / "src" / "Audits.sol",
+    "Disputes": ROOT / "contracts" / "src" / "Disputes.sol",
+    "Proofs": ROOT / "contracts" / "src" / "Proofs.sol",
     "Rewards": ROOT / "contracts" / "src" / "Rewards.sol",
 }
 BLOCKS = re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -26,7 +26,7 @@ NODE = "0x" + "ab" * 20
 def home(tmp_path: Path) -> Path:
     """Settings for a chain that nobody serves."""
     spec = small_spec()
-    contracts = Contracts(nodes=NODE, beacon=NODE, rounds=NODE, audits=NODE, rewards=NODE, token=NODE)
+    contracts = Contracts(**dict.fromkeys(Contracts.model_fields, NODE))
     Deployment(
         chain_id=1, block=1, block_hash=bytes(32), first_block=9, contracts=contracts,
         spec_digest=spec.digest(), spec=spec,

@@ -10,6 +10,7 @@ from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import TaskError
 from sapo_verifier.objects import Digest, Document, Positive
 from sapo_verifier.protocol import MAX_COMPLETIONS, RECORD_BYTES
+from sapo_verifier.schedule import STAGE_2_FACTOR
 
 COMPACT = "compact"  # a base's template, for tiny models: see tasks/compact.py
 COMPACT_MAX_BYTES = 32  # a compact prompt is never longer
@@ -46,6 +47,14 @@ class ChainRules(Rules):
     auditors_share: Annotated[int, Field(ge=0, le=10_000)]  # of a pool, in ten-thousandths
     max_per_unit: Amount  # what a one of a claim earns at most
     max_per_verdict: Amount  # what a right verdict earns at most
+
+    @model_validator(mode="after")
+    def _windows_can_decide(self) -> Self:
+        """More votes than a batch has voters would decide nothing; the contracts refuse it, too."""
+        for name, most in (("min_accepts", self.draws), ("min_rejects", STAGE_2_FACTOR * self.draws)):
+            if (least := getattr(self, name)) > most:
+                raise ValueError(f"{name} is {least}, and with {self.draws} draws a batch has about {most} voters")
+        return self
 
 
 class TaskRule(Rules):
