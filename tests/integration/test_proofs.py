@@ -24,6 +24,7 @@ from sapo_verifier.cid import block_digest
 from sapo_verifier.objects import Record, encode_records
 from sapo_verifier.proofs import find_proof
 from sapo_verifier.protocol import word
+from sapo_verifier.schedule import PROVERS_PART
 from sapo_verifier.tasks import TaskWorker
 from voters import address, begin, register, send
 
@@ -89,7 +90,7 @@ class World:
             for call, answer in zip(part, provider.make_batch_request(requests), strict=True):
                 assert "error" in answer, f"accepted: {call}"
                 selectors.add(str(answer["error"]["data"])[:10])  # type: ignore[index]
-        known = {"0x" + signature_hash(entry)[:4].hex() for entry in abi("Audits") if entry["type"] == "error"}
+        known = {"0x" + signature_hash(entry)[:4].hex() for entry in abi("Proofs") if entry["type"] == "error"}
         assert selectors <= known
         return selectors
 
@@ -168,7 +169,11 @@ def test_what_is_found_is_proven(world_back: World, account: int) -> None:
     node = address(world.network, account)
     assert AuditsReader(world.reader).outcome_of(world.sealed[account].facts.index).state is BatchState.PROVEN_FALSE
     assert world.reader.node_of(node).state is NodeState.SLASHED
-    assert BOND // 4 - BOND // 100 < world.reader.balance(address(world.network, 8)) - before < BOND // 4
+    assert (
+        BOND // PROVERS_PART - BOND // 100
+        < world.reader.balance(address(world.network, 8)) - before
+        < BOND // PROVERS_PART
+    )
     assert "nothing can be proven" in world.refuses(proof.call) or "closed" in world.refuses(proof.call)
     assert chain.w3.eth.get_block("latest")["gasUsed"] < 400_000
 

@@ -20,16 +20,14 @@ from sapo_verifier.chain.reader import NodeState
 from voters import (
     FAIL,
     Voter,
-    address,
-    begin,
     commit,
     light_parts,
     network_with_batches,
     play_round,
-    register,
     send,
     set_back,
     settle_outboxes,
+    submit,
 )
 
 ACCOUNTS = (1, 2, 3, 4)
@@ -234,9 +232,10 @@ def test_an_exiting_node_reveals_what_it_committed_and_commits_nothing(
     network: Network, voters: dict[int, Voter]
 ) -> None:
     play_round(network, voters.values(), R + 1)
+    commit(network, [2, 3], R + 2)
     send(network, [(2, Call("nodes", "requestExit"), 0)])
     assert "asked to exit" in why_silent(voters[2].reader.node_of(voters[2].node), BOND)
-    submit_next(network, R + 2)
+    submit(network, {2: 1, 3: 1}, R + 2)
     for round_ in (R + 2, R + 3):
         play_round(network, voters.values(), round_)
     assert voters[2].status(f"reveal/{R}/1") == "mined"
@@ -260,15 +259,6 @@ def test_the_loop_of_a_node_that_can_promise_nothing(
     own = node._publish(R, bytes(32), replace(info, state=NodeState.SLASHED))
     assert (own.groups, own.completions) == ([], 0)
     assert "slashed: it cannot publish" in own.skipped
-
-
-def submit_next(network: Network, round_: int) -> None:
-    """A batch of somebody else in that round, so that there is something to vote on."""
-    register(network, [6])
-    commit(network, [6], round_)
-    beacon = begin(network, round_)
-    root = bytes(31) + b"\6"
-    send(network, [(6, Call("rounds", "submit", (address(network, 6), round_, beacon, root, root, 1)), 0)])
 
 
 def test_a_slashed_node_only_claims(network: Network, voters: dict[int, Voter]) -> None:

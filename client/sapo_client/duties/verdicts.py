@@ -52,11 +52,9 @@ class Verdicts:
         ballot = next((b for b in stored if b.deal == now and b.hash(self.actor.node) == committed), None)
         if ballot is None:
             fee = coins(self.actor.audits.terms().missed_reveal_fee)
-            ours = any(b.hash(self.actor.node) == committed for b in stored)
-            others = "was made for another history of the chain" if ours else "is of no ballot that is here"
             self.actor.say(
                 f"the verdicts that this node committed on round {voted} in stage {stage} cannot be revealed: what is "
-                f"on chain {others}. That costs {fee} coins of the bond"
+                f"on chain is of no ballot that is here. That costs {fee} coins of the bond"
             )
             return
         self.blocks.keep([ballot.report], current)
@@ -121,8 +119,8 @@ class Verdicts:
             self.ballots.put(Ballot(deal, word, block, secrets.token_bytes(32)))
 
     def send(self, deal: Deal) -> None:
-        """Commit to the ballot of a deal, unless that is done. The contract takes one commitment, and keeps the first:
-        one that a reorganization made worthless is not sent again, but the network may have mined it all the same."""
+        """Commit to the ballot of a deal, unless that is done. The contract takes one commitment, and keeps the first;
+        one that was made for another history of the chain it refuses."""
         ballot, node, audits = self.ballots.get(deal), self.actor.node, self.actor.audits
         if ballot is None or audits.verdicts_of(node, deal.round, deal.stage)[0] is BallotState.REVEALED:
             return
@@ -130,12 +128,9 @@ class Verdicts:
         committed = audits.commitment_of(node, deal.round, deal.stage)
         if committed is not None:
             if committed != hash_:
-                stored = self.ballots.all_of(deal.round, deal.stage)
-                ours = any(b.hash(node) == committed for b in stored)
-                others = "for another history of the chain" if ours else "of no ballot that is here"
                 self.actor.say(
-                    f"round {deal.round}, stage {deal.stage}: verdicts {others} are committed already, so this node's "
-                    "cannot be"
+                    f"round {deal.round}, stage {deal.stage}: verdicts of no ballot that is here are committed already, "
+                    "so this node's cannot be"
                 )
             return
         current = deal.round + COMMIT_AFTER[deal.stage]
