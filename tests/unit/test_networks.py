@@ -29,6 +29,7 @@ from sapo_verifier.networks import (
     pocket_base,
     read_spec,
     smollm2_base,
+    too_few,
 )
 from sapo_verifier.objects import RECORD_BYTES
 from sapo_verifier.spec import Spec
@@ -57,6 +58,19 @@ def test_larger_models_get_what_may_pay_of_the_paper_s_tasks(chat: Path) -> None
     assert spec.group_size * (4 + RECORD_BYTES * spec.max_new_tokens) < BLOCK_LIMIT
     with pytest.raises(ValueError, match="do not fit its context"):
         models_spec([chat_base(chat, "chat").model_copy(update={"context": 1024})])
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 5, 8, 30, 50, 51, 1000])
+def test_a_network_s_size_sets_its_quorums(chat: Path, nodes: int) -> None:
+    chain = models_spec([chat_base(chat, "chat")], nodes=nodes).chain
+    assert chain.draws == (16 if nodes > 50 else 8)
+    assert 1 <= chain.min_accepts <= max(1, nodes - 2)
+    assert 1 <= chain.min_rejects <= nodes / 2
+    assert (chain.min_accepts, chain.min_rejects) == (4, 8) or nodes < 16
+    assert (too_few(chain, nodes) == "") == (nodes > 2)
+    assert "min_accepts" in too_few(chain, chain.min_accepts + 1)
+    if chain.min_rejects > chain.min_accepts:
+        assert "min_rejects" in too_few(chain, 2 * chain.min_rejects - 1)
 
 
 def test_what_is_dealt_can_be_read_by_every_base(chat: Path, compact: Path) -> None:

@@ -19,6 +19,8 @@ from sapo_verifier.templates import chat_template as chat_template
 MEBIBYTE = 1 << 20
 UNLIMITED = 2**53 - 1  # the largest number that a rule can hold
 ROUND_BLOCKS = 64
+EXPECTED_NODES = 30  # where nobody says how large a network will be
+LARGE = 50  # nodes, from which on a batch needs more voters than eight to be sure of four
 ETHER = 10**18
 
 
@@ -144,12 +146,18 @@ def pocket_spec(folder: Path) -> Spec:
     return _spec([pocket_base(folder)], POCKET_TASKS, "brackets", ROUND_BLOCKS, max_new_tokens=24)
 
 
-def models_spec(bases: Sequence[BaseRule], *, round_blocks: int = ROUND_BLOCKS, max_new_tokens: int = 256) -> Spec:
+def models_spec(
+    bases: Sequence[BaseRule],
+    *,
+    round_blocks: int = ROUND_BLOCKS,
+    max_new_tokens: int = 256,
+    nodes: int = EXPECTED_NODES,
+) -> Spec:
     """Rules for language models that follow an instruction: what may pay of the paper's nine datasets, answers in tags.
 
-    Raises ValueError for bases that are too small for it.
+    nodes: how many are expected. Raises ValueError for bases that are too small for it.
     """
-    return _spec(bases, PAPER_TASKS, "tag", round_blocks, max_new_tokens=max_new_tokens)
+    return _spec(bases, PAPER_TASKS, "tag", round_blocks, max_new_tokens=max_new_tokens, quorums=quorums(nodes))
 
 
 def mixed_spec(bases: Sequence[BaseRule]) -> Spec:
@@ -160,6 +168,41 @@ def mixed_spec(bases: Sequence[BaseRule]) -> Spec:
     return _spec(bases, POCKET_TASKS, "brackets", ROUND_BLOCKS, max_new_tokens=24)
 
 
+class Quorums(NamedTuple):
+    """How many look at a batch, and how many of them it takes (docs/economics.md)."""
+
+    draws: int
+    min_accepts: int
+    min_rejects: int
+
+
+DEVNET = Quorums(8, 2, 3)  # three honest nodes are enough to reject, two liars are not
+
+
+def quorums(nodes: int) -> Quorums:
+    """For a network of so many nodes. Two of them may be away without a batch going unpaid, as far as there are two."""
+    return Quorums(
+        draws=16 if nodes > LARGE else 8,
+        min_accepts=max(1, min(4, nodes - 2)),
+        min_rejects=max(1, min(8, nodes // 2)),
+    )
+
+
+def too_few(chain: ChainRules, nodes: int) -> str:
+    """Why a round with so many batches cannot decide as the rules mean it, in words; empty where it can."""
+    if chain.min_accepts > nodes - 2:
+        return (
+            f"{nodes} nodes had a batch, and each batch needs {chain.min_accepts} accepts (min_accepts) of others: it "
+            "ends void and unpaid where two of them are away or in trouble"
+        )
+    if 2 * chain.min_rejects > nodes:
+        return (
+            f"{nodes} nodes had a batch, and it takes {chain.min_rejects} of them (min_rejects) to reject a false one: "
+            "where honest nodes are away it ends void, and nobody is slashed"
+        )
+    return ""
+
+
 def _spec(
     bases: Sequence[BaseRule],
     tasks: Sequence[dict[str, Any]],
@@ -167,13 +210,14 @@ def _spec(
     round_blocks: int,
     *,
     max_new_tokens: int,
+    quorums: Quorums = DEVNET,
 ) -> Spec:
     return Spec(
         chain=ChainRules(
             round_blocks=round_blocks,
-            draws=8,
-            min_accepts=2,
-            min_rejects=3,  # three honest nodes are enough to reject, two liars are not
+            draws=quorums.draws,
+            min_accepts=quorums.min_accepts,
+            min_rejects=quorums.min_rejects,
             exit_rounds=9,
             bond=hex(ETHER),
             dispute_bond=hex(ETHER // 20),

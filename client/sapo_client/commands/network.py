@@ -55,6 +55,8 @@ def _add_spec(steps: Commands) -> None:
     parser.add_argument("--template", choices=STYLES, default=STYLES[0], help=words)
     parser.add_argument("--round-blocks", type=int, default=64, metavar="N", help="a round's length (%(default)s)")
     parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help="of a completion (%(default)s)")
+    words = "how many nodes you expect: that sets draws, min_accepts and min_rejects (%(default)s)"
+    parser.add_argument("--nodes", type=number_from(2), default=30, metavar="N", help=words)
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write it (standard output)")
 
 
@@ -127,7 +129,12 @@ def run_spec(options: argparse.Namespace) -> int:
         check_style(Tokenizer(folder), options.template, name)
         bases.append(chat_base(folder, name, examples=options.examples, style=options.template))
     try:
-        spec = models_spec(bases, round_blocks=options.round_blocks, max_new_tokens=options.max_new_tokens)
+        spec = models_spec(
+            bases,
+            round_blocks=options.round_blocks,
+            max_new_tokens=options.max_new_tokens,
+            nodes=options.nodes,
+        )
     except ValueError as error:
         raise UsageError(f"no network can have these rules: {error}") from error
     text = json.dumps(spec.to_json(), indent=2, ensure_ascii=False)

@@ -129,8 +129,8 @@ class Verdicts:
         if committed is not None:
             if committed != hash_:
                 self.actor.say(
-                    f"round {deal.round}, stage {deal.stage}: verdicts of no ballot that is here are committed already, "
-                    "so this node's cannot be"
+                    f"round {deal.round}, stage {deal.stage}: verdicts of no ballot that is here are committed "
+                    "already, so this node's cannot be"
                 )
             return
         current = deal.round + COMMIT_AFTER[deal.stage]

@@ -19,6 +19,7 @@ from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins, mask
 from sapo_verifier.chain.reader import ChainReader, NodeState, open_chain
 from sapo_verifier.chain.signing import GWEI, base_fee
 from sapo_verifier.errors import SapoError
+from sapo_verifier.networks import too_few
 from sapo_verifier.spec import Spec
 
 Level = Literal["ok", "warning", "bad"]
@@ -102,9 +103,19 @@ def chain_lines(
             if seconds := reader.seconds_per_block(blocks):
                 lasts(seconds * blocks)
             yield clock_line(reader)
+            yield from size_lines(reader)
             yield from node_lines(settings, home, reader)
     except ChainError as error:
         yield failed("chain", error)
+
+
+def size_lines(reader: ChainReader) -> Iterator[Line]:
+    """Whether as many nodes take part as the network's quorums are made for; nothing while no round is over."""
+    if (last := reader.current_round() - 1) < 1:
+        return
+    nodes, rules = reader.round_at(last).count, reader.deployment.spec.chain
+    words = too_few(rules, nodes)
+    yield Line("nodes", "warning", f"in round {last} {words}") if words else Line("nodes", "ok", f"{nodes} take part")
 
 
 def node_lines(settings: Settings, home: Path, reader: ChainReader) -> Iterator[Line]:
