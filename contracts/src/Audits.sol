@@ -140,6 +140,7 @@ contract Audits is AuditsBase {
         view
         returns (bool revealed, uint256 verdicts)
     {
+        Timetable.dealtIn(stage);
         return _ballotOf(voter, round, stage);
     }
 
@@ -161,6 +162,7 @@ contract Audits is AuditsBase {
 
     /// @inheritdoc IAudits
     function verdictsOf(address voter, uint256 round, uint8 stage) external view returns (Verdicts memory) {
+        Timetable.dealtIn(stage);
         if (ROUNDS.isPromised(voter, round, stage)) {
             return Verdicts(Ballot.Committed, _commitmentOf(voter, round, stage), 0);
         }

@@ -23,7 +23,7 @@ abstract contract BallotsTest is AuditsTest {
         _commitAll(FIRST);
         for (uint256 round = FIRST; round <= LAST; ++round) {
             enter(round);
-            for (uint256 i = 0; i < 3; ++i) {
+            for (uint256 i = 2; i < 6; ++i) {
                 submit(actors[i], round, 1);
             }
             _commitAll(round + 1);
@@ -45,7 +45,7 @@ abstract contract BallotsTest is AuditsTest {
     }
 
     function _commitAll(uint256 round) private {
-        for (uint256 i = 0; i < 3; ++i) {
+        for (uint256 i = 2; i < 6; ++i) {
             commit(actors[i], round, 1);
         }
     }
@@ -56,9 +56,9 @@ abstract contract BallotsTest is AuditsTest {
         eq(verdicts.hash, hashOf(voter, round, 1, _word(round)));
     }
 
-    /// @dev Three verdicts, not all abstentions.
+    /// @dev Three verdicts. In one round of three they are all abstentions: a ballot, too.
     function _word(uint256 round) private pure returns (uint256) {
-        return uint256(keccak256(abi.encode(round))) % 63 + 1;
+        return round % 3 == 0 ? 0 : uint256(keccak256(abi.encode(round))) % 64;
     }
 }
 
@@ -76,6 +76,6 @@ contract UsualBallotsTest is BallotsTest {
 
 contract WideBallotsTest is BallotsTest {
     function _draws() internal pure override returns (uint16) {
-        return 32;
+        return 31;
     }
 }

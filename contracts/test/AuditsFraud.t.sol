@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IAudits} from "../src/interfaces/IAudits.sol";
+import {IProofs} from "../src/interfaces/IProofs.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {FraudProofs} from "../src/libraries/FraudProofs.sol";
 import {Protocol} from "../src/libraries/Protocol.sol";
@@ -27,7 +28,7 @@ contract AuditsFraudTest is FraudTest {
         bool holds = lo <= u(i, t) && u(i, t) <= last;
         if (holds) expectRevert(abi.encodeWithSelector(FraudProofs.NothingFalse.selector, t % 32));
         vm.prank(stranger);
-        audits.proveRecord(index, leaf, chunk, t % 32);
+        proofs.proveRecord(index, leaf, chunk, t % 32);
         is_(index, holds ? IAudits.State.Pending : IAudits.State.ProvenFalse);
     }
 
@@ -47,8 +48,8 @@ contract AuditsFraudTest is FraudTest {
     function test_proveRecord_provesAnEmptyInterval() public {
         bend(2, 31, u(2, 31) + 1, u(2, 31) - 1);
         hand_in();
-        vm.expectEmit(address(audits));
-        emit IAudits.NodeProvenFalse(actors[0], R, index, stranger, IAudits.Fault.Record);
+        vm.expectEmit(address(proofs));
+        emit IProofs.NodeProvenFalse(actors[0], R, index, stranger, IProofs.Fault.Record);
         prove(2, 31);
     }
 
@@ -66,7 +67,7 @@ contract AuditsFraudTest is FraudTest {
                 ? abi.encodeWithSelector(FraudProofs.NothingFalse.selector, position)
                 : abi.encodeWithSelector(Protocol.RecordOutsideChunk.selector, position, chunk.records.length)
         );
-        audits.proveRecord(index, leaf, chunk, position);
+        proofs.proveRecord(index, leaf, chunk, position);
     }
 
     function test_proveRecord_needsAChunkOfTheRightLength() public {
@@ -75,7 +76,7 @@ contract AuditsFraudTest is FraudTest {
         hand_in();
         (FraudProofs.Leaf memory leaf, FraudProofs.Chunk memory chunk) = (leafOf(3), chunkOf(3, 1));
         expectRevert(abi.encodeWithSelector(FraudProofs.ChunkIsFalse.selector, 40, 20));
-        audits.proveRecord(index, leaf, chunk, 1);
+        proofs.proveRecord(index, leaf, chunk, 1);
     }
 
     /// @dev Another completion's, another chunk's or other bytes lead to another root.
@@ -92,7 +93,7 @@ contract AuditsFraudTest is FraudTest {
         if (where == 4) leaf.i = 4;
         if (where == 5) leaf.n = 66;
         vm.expectPartialRevert(FraudProofs.NotInTree.selector);
-        audits.proveRecord(index, leaf, chunk, 3);
+        proofs.proveRecord(index, leaf, chunk, 3);
     }
 
     function test_proveRecord_refusesPositionsOutsideTheTrees() public {
@@ -101,11 +102,11 @@ contract AuditsFraudTest is FraudTest {
         (FraudProofs.Leaf memory leaf, FraudProofs.Chunk memory chunk) = (leafOf(5), chunkOf(5, 0));
         leaf.i = 6;
         expectRevert(abi.encodeWithSelector(FraudProofs.PositionTooLarge.selector, 6, 6));
-        audits.proveRecord(index, leaf, chunk, 3);
+        proofs.proveRecord(index, leaf, chunk, 3);
         leaf.i = 5;
         chunk.c = 3;
         expectRevert(abi.encodeWithSelector(FraudProofs.PositionTooLarge.selector, 3, 3));
-        audits.proveRecord(index, leaf, chunk, 3);
+        proofs.proveRecord(index, leaf, chunk, 3);
     }
 
     function test_proveRecord_refusesPathsOfAnotherLength() public {
@@ -116,14 +117,14 @@ contract AuditsFraudTest is FraudTest {
             uint256 length = 2 + 2 * i;
             leaf.path = new bytes32[](length);
             expectRevert(abi.encodeWithSelector(FraudProofs.WrongPathLength.selector, length, 3));
-            audits.proveRecord(index, leaf, chunk, 3);
+            proofs.proveRecord(index, leaf, chunk, 3);
         }
         leaf.path = Trees.path(leaves, 5);
         for (uint256 i = 0; i < 2; ++i) {
             uint256 length = 1 + 2 * i;
             chunk.path = new bytes32[](length);
             expectRevert(abi.encodeWithSelector(FraudProofs.WrongPathLength.selector, length, 2));
-            audits.proveRecord(index, leaf, chunk, 3);
+            proofs.proveRecord(index, leaf, chunk, 3);
         }
     }
 
@@ -136,10 +137,10 @@ contract AuditsFraudTest is FraudTest {
             fold();
             hand_in();
             FraudProofs.Leaf memory leaf = leafOf(1);
-            vm.expectEmit(address(audits));
-            emit IAudits.NodeProvenFalse(actors[0], R, index, stranger, IAudits.Fault.Length);
+            vm.expectEmit(address(proofs));
+            emit IProofs.NodeProvenFalse(actors[0], R, index, stranger, IProofs.Fault.Length);
             vm.prank(stranger);
-            audits.proveLength(index, leaf);
+            proofs.proveLength(index, leaf);
             is_(index, IAudits.State.ProvenFalse);
             vm.revertToState(snapshot);
         }
@@ -150,15 +151,15 @@ contract AuditsFraudTest is FraudTest {
         hand_in();
         FraudProofs.Leaf memory leaf = leafOf(i);
         expectRevert(abi.encodeWithSelector(FraudProofs.NothingFalse.selector, i));
-        audits.proveLength(index, leaf);
+        proofs.proveLength(index, leaf);
         // Another n than the node's own is another leaf.
         leaf.n = 0;
         vm.expectPartialRevert(FraudProofs.NotInTree.selector);
-        audits.proveLength(index, leaf);
+        proofs.proveLength(index, leaf);
         // A pad leaf is no leaf.
         leaf.i = 6 + i % 2;
         expectRevert(abi.encodeWithSelector(FraudProofs.PositionTooLarge.selector, leaf.i, 6));
-        audits.proveLength(index, leaf);
+        proofs.proveLength(index, leaf);
     }
 
     // ---- a chunk
@@ -175,11 +176,11 @@ contract AuditsFraudTest is FraudTest {
         if (length == expected) {
             expectRevert(abi.encodeWithSelector(FraudProofs.NothingFalse.selector, c));
         } else {
-            vm.expectEmit(address(audits));
-            emit IAudits.NodeProvenFalse(actors[0], R, index, stranger, IAudits.Fault.Chunk);
+            vm.expectEmit(address(proofs));
+            emit IProofs.NodeProvenFalse(actors[0], R, index, stranger, IProofs.Fault.Chunk);
         }
         vm.prank(stranger);
-        audits.proveChunk(index, leaf, chunk);
+        proofs.proveChunk(index, leaf, chunk);
     }
 
     function testFuzz_proveChunk_neverProvesHonestWork(uint256 i, uint256 c, bytes calldata other) public {
@@ -189,10 +190,10 @@ contract AuditsFraudTest is FraudTest {
         hand_in();
         (FraudProofs.Leaf memory leaf, FraudProofs.Chunk memory chunk) = (leafOf(i), chunkOf(i, c));
         expectRevert(abi.encodeWithSelector(FraudProofs.NothingFalse.selector, c));
-        audits.proveChunk(index, leaf, chunk);
+        proofs.proveChunk(index, leaf, chunk);
         chunk.records = other;
         vm.expectPartialRevert(FraudProofs.NotInTree.selector);
-        audits.proveChunk(index, leaf, chunk);
+        proofs.proveChunk(index, leaf, chunk);
     }
 
     /// @dev An inner node of the records' tree is no chunk, whatever depth is claimed: n fixes it.
@@ -203,7 +204,7 @@ contract AuditsFraudTest is FraudTest {
         chunk.records = abi.encode(both[0], both[1]);
         chunk.path = new bytes32[](0);
         expectRevert(abi.encodeWithSelector(FraudProofs.WrongPathLength.selector, 0, 1));
-        audits.proveChunk(index, leaf, chunk);
+        proofs.proveChunk(index, leaf, chunk);
     }
 
     function test_proveChunk_leavesFalseLengthsToTheOtherProof() public {
@@ -214,7 +215,7 @@ contract AuditsFraudTest is FraudTest {
         for (uint256 i = 1; i < 3; ++i) {
             (FraudProofs.Leaf memory leaf, FraudProofs.Chunk memory chunk) = (leafOf(i), chunkOf(i, 0));
             expectRevert(abi.encodeWithSelector(FraudProofs.LengthIsFalse.selector, lengths[i], MAX_TOKENS));
-            audits.proveChunk(index, leaf, chunk);
+            proofs.proveChunk(index, leaf, chunk);
         }
     }
 
@@ -224,10 +225,10 @@ contract AuditsFraudTest is FraudTest {
         leaves.push(keccak256("hidden"));
         hand_in();
         bytes32[] memory path = Trees.path(leaves, 6);
-        vm.expectEmit(address(audits));
-        emit IAudits.NodeProvenFalse(actors[0], R, index, stranger, IAudits.Fault.Pad);
+        vm.expectEmit(address(proofs));
+        emit IProofs.NodeProvenFalse(actors[0], R, index, stranger, IProofs.Fault.Pad);
         vm.prank(stranger);
-        audits.provePad(index, 6, keccak256("hidden"), path);
+        proofs.provePad(index, 6, keccak256("hidden"), path);
     }
 
     function testFuzz_provePad_neverProvesHonestWork(uint256 position, bytes32 word) public {
@@ -235,17 +236,17 @@ contract AuditsFraudTest is FraudTest {
         uint256 pad = 6 + position % 2;
         bytes32[] memory path = Trees.path(leaves, pad);
         expectRevert(abi.encodeWithSelector(FraudProofs.NothingFalse.selector, pad));
-        audits.provePad(index, pad, 0, path);
+        proofs.provePad(index, pad, 0, path);
         vm.assume(word != 0);
         vm.expectPartialRevert(FraudProofs.NotInTree.selector);
-        audits.provePad(index, pad, word, path);
+        proofs.provePad(index, pad, word, path);
         // A real leaf is no pad leaf, and nothing is behind the tree.
         pad = position % 6;
         path = Trees.path(leaves, pad);
         expectRevert(abi.encodeWithSelector(FraudProofs.NotAPadLeaf.selector, pad, 6));
-        audits.provePad(index, pad, leaves[pad], path);
+        proofs.provePad(index, pad, leaves[pad], path);
         expectRevert(abi.encodeWithSelector(Protocol.PositionOutsideTree.selector, pad + 8, 3));
-        audits.provePad(index, pad + 8, leaves[pad], path);
+        proofs.provePad(index, pad + 8, leaves[pad], path);
     }
 
     /// @dev An inner node is not at the depth of the leaves.
@@ -255,7 +256,7 @@ contract AuditsFraudTest is FraudTest {
         bytes32[] memory path = new bytes32[](2);
         (path[0], path[1]) = (full[1], full[2]);
         expectRevert(abi.encodeWithSelector(FraudProofs.WrongPathLength.selector, 2, 3));
-        audits.provePad(index, 6, Protocol.inner(0, 0), path);
+        proofs.provePad(index, 6, Protocol.inner(0, 0), path);
     }
 
     // ---- until when
@@ -267,10 +268,10 @@ contract AuditsFraudTest is FraudTest {
         enter(R + late);
         (FraudProofs.Leaf memory leaf, FraudProofs.Chunk memory chunk) = (leafOf(0), chunkOf(0, 0));
         if (late >= 6) {
-            expectRevert(abi.encodeWithSelector(IAudits.BatchIsClosed.selector, index, IAudits.State.Void));
+            expectRevert(abi.encodeWithSelector(IProofs.BatchIsClosed.selector, index));
         }
         vm.prank(stranger);
-        audits.proveRecord(index, leaf, chunk, 0);
+        proofs.proveRecord(index, leaf, chunk, 0);
     }
 
     function test_prove_revertsTheSecondTime() public {
@@ -279,8 +280,8 @@ contract AuditsFraudTest is FraudTest {
         hand_in();
         prove(0, 0);
         (FraudProofs.Leaf memory leaf, FraudProofs.Chunk memory chunk) = (leafOf(1), chunkOf(1, 0));
-        expectRevert(abi.encodeWithSelector(IAudits.BatchIsClosed.selector, index, IAudits.State.ProvenFalse));
-        audits.proveRecord(index, leaf, chunk, 0);
+        expectRevert(abi.encodeWithSelector(IProofs.BatchIsClosed.selector, index));
+        proofs.proveRecord(index, leaf, chunk, 0);
     }
 
     function test_prove_revertsWhenThereIsNoSuchBatch() public {
@@ -288,6 +289,6 @@ contract AuditsFraudTest is FraudTest {
         hand_in();
         FraudProofs.Leaf memory leaf = leafOf(0);
         expectRevert(abi.encodeWithSelector(IRounds.NoSuchBatch.selector, 1, 1));
-        audits.proveLength(1, leaf);
+        proofs.proveLength(1, leaf);
     }
 }

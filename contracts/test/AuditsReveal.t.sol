@@ -2,11 +2,10 @@
 pragma solidity ^0.8.28;
 
 import {IAudits} from "../src/interfaces/IAudits.sol";
-import {INodes} from "../src/interfaces/INodes.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
-import {Tallies} from "../src/libraries/Tallies.sol";
 import {AuditsTest} from "./AuditsTest.sol";
 
+/// @dev Revealing, and what it refuses. What the votes decide: see the tests of stage 1 and of disputes.
 contract AuditsRevealTest is AuditsTest {
     function setUp() public virtual override {
         super.setUp();
@@ -20,14 +19,18 @@ contract AuditsRevealTest is AuditsTest {
         uint256[] memory says = list(A, X, V);
         commitAs(5, R, 1, says);
         uint256 word = wordOf(actors[5], R, 1, says);
+        uint256 start = rounds.windowStart(actors[5], R, 1);
         enter(R + 2);
         vm.expectEmit(address(audits));
-        emit IAudits.VerdictsRevealed(actors[5], R, 1, rounds.windowStart(actors[5], R, 1), word, REPORT);
-        revealAs(5, R, 1, says);
+        emit IAudits.VerdictsRevealed(actors[5], R, 1, start, word, REPORT);
+        revealWord(actors[5], R, 1, word);
         IAudits.Verdicts memory verdicts = audits.verdictsOf(actors[5], R, 1);
         eq(uint256(verdicts.ballot), uint256(IAudits.Ballot.Revealed));
         eq(verdicts.word, word);
         eq(verdicts.hash, 0);
+        (bool revealed, uint256 shown) = audits.ballotOf(actors[5], R, 1);
+        yes(revealed);
+        eq(shown, word);
         _votesAre(0, 1, 0, 0, 1);
         _votesAre(1, 0, 1, 0, 1);
         _votesAre(2, 0, 0, 1, 1);
@@ -39,6 +42,22 @@ contract AuditsRevealTest is AuditsTest {
         revealAs(5, R, 1, list(O, O, A));
         _votesAre(0, 0, 0, 0, 1);
         _votesAre(2, 1, 0, 0, 1);
+    }
+
+    /// @dev Who looked at nothing and said so has kept its promise: that is not the same as no ballot.
+    function test_revealVerdicts_ofAbstentionsOnlyReadsAsRevealed() public {
+        for (uint8 stage = 1; stage <= 2; ++stage) {
+            enter(stage == 1 ? R + 1 : R + 4);
+            commitAs(5, R, stage, list(O, O, O));
+            enter(stage == 1 ? R + 2 : R + 5);
+            revealAs(5, R, stage, list(O, O, O));
+            IAudits.Verdicts memory verdicts = audits.verdictsOf(actors[5], R, stage);
+            eq(uint256(verdicts.ballot), uint256(IAudits.Ballot.Revealed));
+            eq(verdicts.word, 0);
+            (bool revealed,) = audits.ballotOf(actors[5], R, stage);
+            yes(revealed);
+            eq(uint256(audits.verdictsOf(actors[6], R, stage).ballot), uint256(IAudits.Ballot.None));
+        }
     }
 
     function test_revealVerdicts_passesTheOwnBatchOver() public {
@@ -53,7 +72,6 @@ contract AuditsRevealTest is AuditsTest {
     function test_revealVerdicts_worksForAnExitingAndAFinedVoter() public {
         // Actor 5 misses a batch and is fined while its verdicts wait.
         produce(R + 20, 2);
-        enter(R + 20);
         commit(actors[5], R + 21, 1);
         enter(R + 21);
         commitAs(5, R + 20, 1, list(A, A));
@@ -65,7 +83,7 @@ contract AuditsRevealTest is AuditsTest {
         revealAs(5, R + 20, 1, list(A, A));
         revealAs(6, R + 20, 1, list(A, A));
         is_(indexOf(0, R + 20), IAudits.State.Pending);
-        totalsAre(R + 20, 3 + 4, 0);
+        totalsAre(R + 20, 3 + 4, 4);
     }
 
     function test_revealVerdicts_worksForTheOperator() public {
@@ -90,12 +108,18 @@ contract AuditsRevealTest is AuditsTest {
 
     function testFuzz_revealVerdicts_worksInOneRoundOnly(uint256 late) public {
         late = late % 9;
-        commitAs(5, R, 1, list(A, A, A));
+        rounds.poke();
+        commitWord(actors[5], R, 1, 21);
         enter(R + late);
         if (late != 2) {
             expectRevert(abi.encodeWithSelector(IAudits.NotInThisRound.selector, R + 2, R + late));
         }
         revealWord(actors[5], R, 1, 21);
+    }
+
+    function test_revealVerdicts_revertsForARoundBeyondAllNumbers() public {
+        expectRevert(abi.encodeWithSelector(IAudits.NotInThisRound.selector, type(uint256).max, R + 1));
+        revealWord(actors[5], type(uint256).max, 1, 0);
     }
 
     function test_revealVerdicts_revertsForAnotherStage() public {
@@ -119,7 +143,8 @@ contract AuditsRevealTest is AuditsTest {
     }
 
     function test_revealVerdicts_revertsForOtherVerdictsReportOrSalt() public {
-        commitAs(5, R, 1, list(A, A, A));
+        rounds.poke();
+        commitWord(actors[5], R, 1, 21);
         enter(R + 2);
         for (uint256 i = 0; i < 3; ++i) {
             vm.expectPartialRevert(IAudits.WrongReveal.selector);
@@ -132,20 +157,25 @@ contract AuditsRevealTest is AuditsTest {
 
     /// @dev The voter is in the hash: what another committed is of no use.
     function test_revealVerdicts_cannotBeCopied() public {
-        rounds.poke();
+        bytes32 dealer = rounds.poke();
+        bytes32 acc = rounds.roundAt(R).acc;
         bytes32 hash = hashOf(actors[5], R, 1, 21);
+        bytes32 right = hashOf(actors[6], R, 1, 21);
         commitWord(actors[5], R, 1, 21);
         vm.prank(actors[6]);
-        audits.commitVerdicts(actors[6], R, 1, hash);
+        audits.commitVerdicts(actors[6], R, 1, dealer, acc, hash);
         enter(R + 2);
         revealWord(actors[5], R, 1, 21);
-        expectRevert(abi.encodeWithSelector(IAudits.WrongReveal.selector, hash, hashOf(actors[6], R, 1, 21)));
+        expectRevert(abi.encodeWithSelector(IAudits.WrongReveal.selector, hash, right));
         revealWord(actors[6], R, 1, 21);
     }
 
-    function testFuzz_revealVerdicts_revertsForBitsBeyondTheWindow(uint256 word, uint256 i) public {
+    function testFuzz_revealVerdicts_revertsForBitsBeyondTheWindow(uint256 word, uint256 i, uint8 shift)
+        public
+    {
         i = i % 12;
-        uint256 size = i < 3 ? 2 : 3;
+        word >>= shift;
+        uint256 size = 11;
         rounds.poke();
         commitWord(actors[i], R, 1, word);
         enter(R + 2);
@@ -162,98 +192,6 @@ contract AuditsRevealTest is AuditsTest {
         enter(R + 2);
         expectRevert(abi.encodeWithSelector(IRounds.NodeNotBonded.selector, actors[5]));
         revealWord(actors[5], R, 1, 21);
-    }
-
-    // ---- stage 1 stands
-
-    function test_stage1_acceptsWithTwoAcceptsAndNothingElse() public {
-        _stage1(3, 0, 0, 0, true);
-        _stage1(2, 0, 0, 0, true);
-        _stage1(1, 0, 0, 0, false);
-        _stage1(0, 0, 0, 0, false);
-    }
-
-    function test_stage1_oneRejectOrVoidDisputes() public {
-        _stage1(8, 1, 0, 0, false);
-        _stage1(8, 0, 1, 0, false);
-    }
-
-    function test_stage1_countsAbstentionsInTheDenominator() public {
-        _stage1(2, 0, 0, 1, true);
-        _stage1(2, 0, 0, 2, false);
-        _stage1(6, 0, 0, 3, true);
-        _stage1(6, 0, 0, 4, false);
-    }
-
-    function test_stage1_aBatchNobodyRevealedAnythingAboutIsDisputed() public {
-        uint256 index = indexOf(0, R);
-        enter(R + 3);
-        is_(index, IAudits.State.Disputed);
-        yes(audits.outcomeOf(index).inStage2);
-        enter(R + 6);
-        is_(index, IAudits.State.Void);
-        yes(audits.outcomeOf(index).isFinal);
-    }
-
-    function test_stage1_isPendingUntilItIsOver() public {
-        voteAlike(R, 1, 5, list(A, A, A));
-        uint256 index = indexOf(0, R);
-        is_(index, IAudits.State.Pending);
-        no(audits.outcomeOf(index).isFinal);
-        enter(R + 3);
-        is_(index, IAudits.State.Standing);
-        enter(R + 6);
-        is_(index, IAudits.State.Accepted);
-    }
-
-    function test_stage1_showsEachChangeOfAnOutcomeOnce() public {
-        uint256 index = indexOf(0, R);
-        for (uint256 i = 4; i < 7; ++i) {
-            commitAs(i, R, 1, i == 6 ? list(X, O, O) : list(A, O, O));
-        }
-        enter(R + 2);
-        revealAs(4, R, 1, list(A, O, O));
-        totalsAre(R, 0, 0);
-        expectOutcome(index, R, Tallies.Outcome.Void, Tallies.Outcome.Accepted);
-        revealAs(5, R, 1, list(A, O, O));
-        totalsAre(R, 3, 0);
-        expectOutcome(index, R, Tallies.Outcome.Accepted, Tallies.Outcome.Void);
-        revealAs(6, R, 1, list(X, O, O));
-        totalsAre(R, 0, 0);
-    }
-
-    /// @dev Only voters with a batch of their own in the round divide the auditors' share.
-    function test_stage1_paysVotersWithABatchOfTheirOwn() public {
-        voteAlike(R, 1, 6, list(A, A, A));
-        totalsAre(R, 3 + 4 + 5, 6);
-    }
-
-    /// @dev In a fresh round: so many voters say so about the first of two batches.
-    function _stage1(uint256 accepts, uint256 rejects, uint256 voids, uint256 abstains, bool accepted)
-        private
-    {
-        uint256 round = rounds.currentRound() + 20;
-        produce(round, 2);
-        uint256[][] memory table = new uint256[][](1 + accepts + rejects + voids + abstains);
-        uint256 i = 1;
-        for (uint256 j = 0; j < accepts; ++j) {
-            table[i++] = list(A, O);
-        }
-        for (uint256 j = 0; j < rejects; ++j) {
-            table[i++] = list(X, O);
-        }
-        for (uint256 j = 0; j < voids; ++j) {
-            table[i++] = list(V, O);
-        }
-        for (uint256 j = 0; j < abstains; ++j) {
-            table[i++] = list(O, O);
-        }
-        vote(round, 1, table);
-        enter(round + 3);
-        is_(indexOf(0, round), accepted ? IAudits.State.Standing : IAudits.State.Disputed);
-        eq(audits.roundTotals(round).scoreTotal, accepted ? 3 : 0);
-        // Actor 1 alone has a batch of its own among those that vote about the first.
-        eq(audits.roundTotals(round).paidVerdicts, accepted ? 1 : 0);
     }
 
     function _votesAre(uint256 i, uint256 accepts, uint256 rejects, uint256 voids, uint256 revealed)

@@ -2,11 +2,12 @@
 pragma solidity ^0.8.28;
 
 import {IAudits} from "../src/interfaces/IAudits.sol";
+import {IDisputes} from "../src/interfaces/IDisputes.sol";
 import {INodes} from "../src/interfaces/INodes.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {AuditsTest} from "./AuditsTest.sol";
 
-/// @dev Fees, penalties, and when a node has settled everything.
+/// @dev Fees for promises that were not kept, and when a node has settled everything.
 contract AuditsSettleTest is AuditsTest {
     function setUp() public override {
         super.setUp();
@@ -23,8 +24,8 @@ contract AuditsSettleTest is AuditsTest {
         no(audits.settled(actors[5]));
         no(nodes.isSettled(actors[5]));
         uint256 burned = address(0).balance;
-        vm.expectEmit(address(audits));
-        emit IAudits.Settled(actors[5], R, NO_BATCH, IAudits.Debt.MissedBatch, 0, MISSED_BATCH, stranger);
+        vm.expectEmit(address(disputes));
+        emit IDisputes.Settled(actors[5], R, NO_BATCH, IDisputes.Debt.MissedBatch, 0, MISSED_BATCH, stranger);
         settle(5, R, NO_BATCH);
         eq(bondOf(5), BOND - MISSED_BATCH);
         eq(stranger.balance, 100 ether + MISSED_BATCH / 10);
@@ -146,9 +147,9 @@ contract AuditsSettleTest is AuditsTest {
         owesNothing(5, R, NO_BATCH);
         enter(due + 1);
         no(audits.settled(actors[5]));
-        vm.expectEmit(address(audits));
-        emit IAudits.Settled(
-            actors[5], R, NO_BATCH, IAudits.Debt.MissedReveal, stage, MISSED_REVEAL, stranger
+        vm.expectEmit(address(disputes));
+        emit IDisputes.Settled(
+            actors[5], R, NO_BATCH, IDisputes.Debt.MissedReveal, stage, MISSED_REVEAL, stranger
         );
         settle(5, R, NO_BATCH);
         eq(bondOf(5), BOND - MISSED_REVEAL);
@@ -157,125 +158,45 @@ contract AuditsSettleTest is AuditsTest {
         eq(uint256(audits.verdictsOf(actors[5], R, stage).ballot), uint256(IAudits.Ballot.None));
     }
 
-    function test_missedReveal_ofBothStagesAndABatchAreSettledTogether() public {
-        commit(actors[0], R, 1);
-        commit(actors[5], R, 1);
-        enter(R);
-        submit(actors[0], R, 1);
+    function test_missedReveal_ofBothStagesAndAWrongVerdictAreSettledTogether() public {
+        produce(R, 2);
+        vote(R, 1, ballots(0, 1, 0, 0));
         enter(R + 1);
         commitAs(6, R, 1, list(A));
         enter(R + 4);
         no(audits.settled(actors[6]));
         settle(6, R, NO_BATCH);
         nodes.topUp{value: MISSED_REVEAL}(actors[6]);
+        uint256[][] memory table = ballots(3, 0, 0, 0);
+        table[1] = list(X, O);
+        for (uint256 i = 1; i < 4; ++i) {
+            commitAs(i, R, 2, table[i]);
+        }
         commitAs(6, R, 2, list(A));
+        enter(R + 5);
+        revealAs(2, R, 2, table[2]);
+        revealAs(3, R, 2, table[3]);
         enter(R + 6);
-        settle(6, R, 0);
+        uint256 first = indexOf(0, R);
+        settle(6, R, first);
         eq(bondOf(6), BOND - MISSED_REVEAL);
-        settle(5, R, 0);
-        eq(bondOf(5), BOND - MISSED_BATCH);
-    }
-
-    // ---- wrong verdicts
-
-    function test_wrongReject_isFinedWhenFiveAccepted() public {
-        produce(R, 2);
-        uint256[][] memory table = new uint256[][](12);
-        for (uint256 i = 1; i < 12; ++i) {
-            table[i] = i < 3 ? list(X, O) : list(O, O);
-        }
-        vote(R, 1, table);
-        for (uint256 i = 1; i < 12; ++i) {
-            table[i] = i == 1 ? list(X, O) : i < 7 ? list(A, O) : new uint256[](0);
-        }
-        vote(R, 2, table);
-        uint256 first = indexOf(0, R);
-        owesNothing(1, R, first);
-        enter(R + 6);
         is_(first, IAudits.State.Accepted);
-        vm.expectEmit(address(audits));
-        emit IAudits.Settled(actors[1], R, first, IAudits.Debt.WrongVerdict, 1, WRONG_VERDICT, stranger);
-        vm.expectEmit(address(audits));
-        emit IAudits.Settled(actors[1], R, first, IAudits.Debt.WrongVerdict, 2, WRONG_VERDICT, stranger);
+        // A reveal that was missed in stage 2, and a wrong verdict of stage 1, in one call.
         settle(1, R, first);
-        eq(bondOf(1), BOND - 2 * WRONG_VERDICT);
-        owesNothing(1, R, first);
-        settle(2, R, first);
-        eq(bondOf(2), BOND - WRONG_VERDICT);
-        owesNothing(2, R, first);
-        owesNothing(3, R, first);
-        owesNothing(0, R, first);
-        // Wrong verdicts are no commitments: nobody is blocked by them.
+        eq(bondOf(1), BOND - MISSED_REVEAL - WRONG_VERDICT);
         yes(audits.settled(actors[1]));
-    }
-
-    function test_wrongReject_costsNothingWhenFourAccepted() public {
-        produce(R, 2);
-        uint256[][] memory table = new uint256[][](6);
-        for (uint256 i = 1; i < 6; ++i) {
-            table[i] = i == 1 ? list(X, O) : list(A, O);
-        }
-        vote(R, 1, table);
-        vote(R, 2, table);
-        enter(R + 6);
-        is_(indexOf(0, R), IAudits.State.Accepted);
-        owesNothing(1, R, indexOf(0, R));
-    }
-
-    function test_wrongAccept_isFinedWhenRejected() public {
-        produce(R, 2);
-        uint256[][] memory table = new uint256[][](12);
-        for (uint256 i = 1; i < 12; ++i) {
-            table[i] = i == 1 ? list(A, O) : i == 2 ? list(V, O) : list(X, O);
-        }
-        vote(R, 1, table);
-        vote(R, 2, table);
-        enter(R + 6);
-        uint256 first = indexOf(0, R);
-        is_(first, IAudits.State.Rejected);
-        settle(1, R, first);
-        eq(bondOf(1), BOND - 2 * WRONG_VERDICT);
-        owesNothing(2, R, first);
-        owesNothing(3, R, first);
-        owesNothing(1, R, first);
-        eq(audits.verdictsOf(actors[1], R, 1).word, 0);
-    }
-
-    /// @dev A void costs nobody anything, whatever was said.
-    function test_void_costsNobodyAnything() public {
-        produce(R, 2);
-        uint256[][] memory table = new uint256[][](4);
-        (table[1], table[2], table[3]) = (list(A, O), list(X, O), list(V, O));
-        vote(R, 1, table);
-        vote(R, 2, table);
-        enter(R + 6);
-        for (uint256 i = 0; i < 5; ++i) {
-            owesNothing(i, R, indexOf(0, R));
-        }
     }
 
     // ---- limits
 
     function test_settle_takesNoMoreThanTheBondThatIsLeft() public {
-        produce(R, 2);
-        uint256[][] memory table = new uint256[][](3);
-        table[2] = list(A, O);
-        vote(R, 1, table);
+        _miss(2, R);
         vm.prank(address(audits));
-        nodes.fine(actors[2], BOND - 1, payable(stranger), 0);
-        enter(R + 3);
-        // Nothing more is fined here: make a debt in another round.
-        nodes.topUp{value: BOND - 1}(actors[2]);
-        commit(actors[2], R + 4, 1);
-        enter(R + 4);
-        rounds.poke();
-        vm.prank(address(audits));
-        nodes.fine(actors[2], BOND - 10, payable(stranger), 0);
-        enter(R + 5);
-        uint256 before = stranger.balance;
-        settle(2, R + 4, NO_BATCH);
+        nodes.fine(actors[2], BOND - 10, payable(bob), 0);
+        enter(R + 1);
+        settle(2, R, NO_BATCH);
         eq(bondOf(2), 0);
-        eq(stranger.balance - before, 1);
+        eq(stranger.balance, 100 ether + 1);
         yes(audits.settled(actors[2]));
     }
 
@@ -315,9 +236,9 @@ contract AuditsSettleTest is AuditsTest {
 
     function test_settle_revertsForStrangersAndFarRounds() public {
         vm.roll(firstOf(R + 9));
-        expectRevert(abi.encodeWithSelector(IAudits.NothingToSettle.selector, bob, R, 0));
+        expectRevert(abi.encodeWithSelector(IDisputes.NothingToSettle.selector, bob, R, 0));
         vm.prank(stranger);
-        audits.settle(bob, R, 0);
+        disputes.settle(bob, R, 0);
         owesNothing(0, type(uint256).max / 4, 0);
     }
 

@@ -2,7 +2,10 @@
 pragma solidity ^0.8.28;
 
 import {IAudits} from "../src/interfaces/IAudits.sol";
+import {IDisputes} from "../src/interfaces/IDisputes.sol";
 import {INodes} from "../src/interfaces/INodes.sol";
+import {IProofs} from "../src/interfaces/IProofs.sol";
+import {FraudProofs} from "../src/libraries/FraudProofs.sol";
 import {Tallies} from "../src/libraries/Tallies.sol";
 import {FraudTest} from "./FraudTest.sol";
 
@@ -10,14 +13,14 @@ import {FraudTest} from "./FraudTest.sol";
 contract AuditsSlashTest is FraudTest {
     // ---- after a proof
 
-    function test_proof_paysAQuarterAndBurnsTheRest() public {
+    function test_proof_paysATenthAndBurnsTheRest() public {
         _cheatIn();
         uint256 burned = address(0).balance;
         vm.expectEmit(address(nodes));
-        emit INodes.NodeSlashed(actors[0], stranger, BOND / 4, BOND - BOND / 4);
+        emit INodes.NodeSlashed(actors[0], stranger, BOND / 10, BOND - BOND / 10);
         prove(0, 0);
-        eq(stranger.balance, 100 ether + BOND / 4);
-        eq(address(0).balance - burned, BOND - BOND / 4);
+        eq(stranger.balance, 100 ether + BOND / 10);
+        eq(address(0).balance - burned, BOND - BOND / 10);
         eq(address(nodes).balance, 11 * BOND);
         eq(nodes.nodeOf(actors[0]).state, INodes.State.Slashed);
         is_(index, IAudits.State.ProvenFalse);
@@ -40,7 +43,8 @@ contract AuditsSlashTest is FraudTest {
         is_(index, IAudits.State.ProvenFalse);
         for (uint256 r = 1; r <= late; ++r) {
             is_(others[r], IAudits.State.Void);
-            yes(audits.outcomeOf(others[r]).isFinal);
+            // It can still be proven false.
+            no(audits.outcomeOf(others[r]).isFinal);
         }
         is_(old, IAudits.State.Void);
         eq(uint256(audits.outcomeOf(old).outcome), uint256(Tallies.Outcome.Void));
@@ -54,7 +58,7 @@ contract AuditsSlashTest is FraudTest {
         is_(old, IAudits.State.Accepted);
         prove(0, 0);
         is_(old, IAudits.State.Accepted);
-        totalsAre(R - 6, 1, 0);
+        totalsAre(R - 6, 4, 12);
     }
 
     /// @dev Of round R-5, in the last round before it would be final.
@@ -65,24 +69,22 @@ contract AuditsSlashTest is FraudTest {
         is_(old, IAudits.State.Standing);
         prove(0, 0);
         is_(old, IAudits.State.Void);
-        totalsAre(R - 5, 0, 0);
+        // Its claim counts still: what was void for others is not theirs.
+        totalsAre(R - 5, 4, 9);
     }
 
-    /// @dev An accepted batch of the next round: its score and its accepts leave the totals.
-    function test_proof_takesOtherBatchesOutOfTheTotals() public {
+    /// @dev An accepted batch of the next round: its accepts leave the totals. Its claim stays: nobody else is paid more
+    /// because another was slashed.
+    function test_proof_takesTheAcceptsOfOtherBatchesOutOfTheTotals() public {
         _cheatIn();
-        commit(actors[0], R + 1, 1);
-        commit(actors[1], R + 1, 1);
-        enter(R + 1);
-        uint256 second = submit(actors[0], R + 1, 3);
-        submit(actors[1], R + 1, 1);
-        voteAlike(R + 1, 1, 6, list(A, A));
+        uint256 second = _batchIn(R + 1);
+        _acceptAll(R + 1);
         enter(R + 4);
-        totalsAre(R + 1, 2 + 1, 2);
+        totalsAre(R + 1, 4, 12);
         vm.expectEmit(address(audits));
         emit IAudits.BatchVoided(actors[0], R + 1, second);
         prove(0, 0);
-        totalsAre(R + 1, 1, 1);
+        totalsAre(R + 1, 4, 9);
         is_(second, IAudits.State.Void);
     }
 
@@ -99,8 +101,7 @@ contract AuditsSlashTest is FraudTest {
         for (uint256 i = 1; i < 5; ++i) {
             revealAs(i, R, 1, i == 4 ? list(A, O) : list(X, O));
         }
-        // Actor 1 alone has a batch of its own.
-        totalsAre(R, 0, 1);
+        totalsAre(R, 0, 3);
         no(audits.outcomeOf(index).inStage2);
     }
 
@@ -117,7 +118,7 @@ contract AuditsSlashTest is FraudTest {
         enter(R + 5);
         revealAs(1, R, 2, list(X, O));
         revealAs(2, R, 2, list(X, O));
-        totalsAre(R, 0, 1);
+        totalsAre(R, 0, 2);
         is_(index, IAudits.State.ProvenFalse);
         yes(audits.outcomeOf(index).inStage2);
     }
@@ -126,23 +127,109 @@ contract AuditsSlashTest is FraudTest {
         _cheatIn();
         voteAlike(R, 1, 6, list(A, A));
         enter(R + 4);
-        totalsAre(R, 3 + 1, 2);
+        totalsAre(R, 3 + 1, 5 + 5);
         prove(0, 0);
-        totalsAre(R, 1, 1);
+        totalsAre(R, 3 + 1, 5);
         is_(index + 1, IAudits.State.Standing);
     }
 
-    function test_proof_paysTheDisputeBack() public {
+    function test_proof_paysTheDisputesBack() public {
         _cheatIn();
         voteAlike(R, 1, 6, list(A, A));
         enter(R + 3);
-        vm.prank(stranger);
-        audits.dispute{value: DISPUTE_BOND}(index);
+        dispute(index, index);
+        dispute(index, index + 1);
         prove(0, 0);
         enter(R + 6);
-        audits.closeDispute(index);
-        eq(stranger.balance, 100 ether + BOND / 4);
+        disputes.closeDispute(index, index);
+        disputes.closeDispute(index, index + 1);
+        eq(stranger.balance, 100 ether + BOND / 10);
     }
+
+    // ---- accepters of what is proven false
+
+    /// @dev No model is needed to see it: an accept is fined in both stages.
+    function test_proof_finesAcceptsOfBothStages() public {
+        _cheatIn();
+        uint256[][] memory table = new uint256[][](12);
+        for (uint256 i = 1; i < 12; ++i) {
+            table[i] = i == 1 ? list(A, A) : i == 2 ? list(X, A) : i == 3 ? list(V, A) : list(O, A);
+        }
+        vote(R, 1, table);
+        for (uint256 i = 1; i < 12; ++i) {
+            table[i] = i < 3 ? list(A, O) : list(V, O);
+        }
+        vote(R, 2, table);
+        prove(0, 0);
+        enter(R + 6);
+        settle(1, R, index);
+        eq(bondOf(1), BOND - 2 * WRONG_VERDICT);
+        settle(2, R, index);
+        eq(bondOf(2), BOND - WRONG_VERDICT);
+        for (uint256 i = 1; i < 5; ++i) {
+            owesNothing(i, R, index);
+        }
+    }
+
+    /// @dev Its node slashed itself, or was slashed for another batch: that frees no accomplice.
+    function test_proof_ofABatchThatIsVoidFinesItsAcceptersAndSlashesNobodyTwice() public {
+        _cheatIn();
+        voteAlike(R, 1, 6, list(A, A));
+        enter(R + 3);
+        _slashedForAnother();
+        is_(index, IAudits.State.Void);
+        uint256 held = address(nodes).balance;
+        vm.expectEmit(address(proofs));
+        emit IProofs.NodeProvenFalse(actors[0], R, index, stranger, IProofs.Fault.Record);
+        prove(0, 0);
+        is_(index, IAudits.State.ProvenFalse);
+        eq(address(nodes).balance, held);
+        eq(stranger.balance, 100 ether);
+        enter(R + 6);
+        for (uint256 i = 1; i < 6; ++i) {
+            settle(i, R, index);
+            eq(bondOf(i), BOND - WRONG_VERDICT);
+            owesNothing(i, R, index);
+        }
+        owesNothing(0, R, index);
+    }
+
+    function test_proof_ofABatchThatIsVoidIsGivenOnceAndUntilFinal() public {
+        _cheatIn();
+        _slashedForAnother();
+        uint256 snapshot = vm.snapshotState();
+        prove(0, 0);
+        FraudProofs.Leaf memory leaf = leafOf(0);
+        expectRevert(abi.encodeWithSelector(IProofs.BatchIsClosed.selector, index));
+        proofs.proveLength(index, leaf);
+        vm.revertToState(snapshot);
+        enter(R + 6);
+        expectRevert(abi.encodeWithSelector(IProofs.BatchIsClosed.selector, index));
+        proofs.proveLength(index, leaf);
+    }
+
+    /// @dev Votes of stage 2 stand where they were: neither a slash nor a proof in it takes the batch out of it.
+    function test_proof_ofABatchThatBecameVoidInStage2KeepsItsVotes() public {
+        _cheatIn();
+        enter(R + 4);
+        for (uint256 i = 1; i < 4; ++i) {
+            commitAs(i, R, 2, i == 1 ? list(A, O) : list(X, O));
+        }
+        enter(R + 5);
+        revealAs(1, R, 2, list(A, O));
+        _slashedForAnother();
+        prove(0, 0);
+        revealAs(2, R, 2, list(X, O));
+        revealAs(3, R, 2, list(X, O));
+        yes(audits.outcomeOf(index).inStage2);
+        eq(audits.outcomeOf(index).stage2.revealed, 3);
+        totalsAre(R, 0, 2);
+        enter(R + 6);
+        settle(1, R, index);
+        eq(bondOf(1), BOND - WRONG_VERDICT);
+    }
+
+    // ---- to the end
 
     function test_proof_reachesANodeThatIsExitingUntilItsLastBatchIsFinal() public {
         enter(R - 2);
@@ -159,26 +246,28 @@ contract AuditsSlashTest is FraudTest {
         _cheatIn();
         bend(0, 0, 1, 0);
         (bool success, bytes memory data) =
-            address(audits).call(abi.encodeCall(audits.proveRecord, (index, leafOf(0), chunkOf(0, 0), 0)));
+            address(proofs).call(abi.encodeCall(proofs.proveRecord, (index, leafOf(0), chunkOf(0, 0), 0)));
         no(success);
         eq(
             keccak256(data),
-            keccak256(abi.encodeWithSelector(INodes.PaymentFailed.selector, address(this), BOND / 4))
+            keccak256(abi.encodeWithSelector(INodes.PaymentFailed.selector, address(this), BOND / 10))
         );
         prove(0, 0);
     }
 
     // ---- after a rejection
 
-    function test_rejection_slashesWhenSettledAndBurnsAll() public {
+    /// @dev A tenth waits for the eleven who rejected it in stage 1.
+    function test_rejection_slashesWhenSettledAndBurnsNineTenths() public {
         _reject();
         enter(R + 6);
         is_(index, IAudits.State.Rejected);
         uint256 burned = address(0).balance;
-        vm.expectEmit(address(audits));
-        emit IAudits.Settled(actors[0], R, index, IAudits.Debt.RejectedBatch, 0, 0, stranger);
+        vm.expectEmit(address(disputes));
+        emit IDisputes.Settled(actors[0], R, index, IDisputes.Debt.RejectedBatch, 0, 0, stranger);
         settle(0, R, index);
-        eq(address(0).balance - burned, BOND);
+        eq(address(0).balance - burned, BOND - BOND / 10);
+        eq(address(disputes).balance, BOND / 10);
         eq(stranger.balance, 100 ether);
         eq(nodes.nodeOf(actors[0]).state, INodes.State.Slashed);
         is_(index, IAudits.State.Rejected);
@@ -225,23 +314,32 @@ contract AuditsSlashTest is FraudTest {
         enter(R);
         bend(0, 0, 1, 0);
         hand_in();
-        vm.prank(actors[1]);
-        rounds.submit(actors[1], R, dealt, MANIFEST, ROOT, 1);
+        for (uint256 i = 1; i < actors.length; ++i) {
+            vm.prank(actors[i]);
+            rounds.submit(actors[i], R, dealt, MANIFEST, ROOT, i == 1 ? 1 : 0);
+        }
     }
 
+    function _slashedForAnother() private {
+        vm.prank(address(disputes));
+        audits.slash(actors[0], payable(bob), 0);
+    }
+
+    /// @dev Batches of the first four actors, with a one in each claim.
     function _batchIn(uint256 round) private returns (uint256 made) {
-        vm.roll(firstOf(round - 1) + 1);
-        commit(actors[0], round, 1);
+        enter(round - 1);
+        for (uint256 i = 0; i < 4; ++i) {
+            commit(actors[i], round, 1);
+        }
         enter(round);
         made = submit(actors[0], round, 1);
+        for (uint256 i = 1; i < 4; ++i) {
+            submit(actors[i], round, 1);
+        }
     }
 
     function _acceptAll(uint256 round) private {
-        uint256[][] memory table = new uint256[][](4);
-        for (uint256 i = 1; i < 4; ++i) {
-            table[i] = list(A);
-        }
-        vote(round, 1, table);
+        voteAlike(round, 1, 4, list(A, A, A, A));
     }
 
     function _reject() private {

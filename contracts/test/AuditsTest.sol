@@ -183,6 +183,27 @@ abstract contract AuditsTest is BaseTest {
         vote(round, 2, table);
     }
 
+    /// @dev From actor 1 on, so many say so about the first batch, and nothing about the others. At most eleven in all.
+    function ballots(uint256 accepts, uint256 rejects, uint256 voids, uint256 abstains)
+        internal
+        pure
+        returns (uint256[][] memory table)
+    {
+        table = new uint256[][](1 + accepts + rejects + voids + abstains);
+        for (uint256 i = 1; i < table.length; ++i) {
+            uint256 verdict = i <= accepts ? A : i <= accepts + rejects ? X : V;
+            table[i] = list(i <= accepts + rejects + voids ? verdict : O, O);
+        }
+    }
+
+    /// @dev The same about all twelve batches.
+    function all(uint256 verdict) internal pure returns (uint256[] memory out) {
+        out = new uint256[](12);
+        for (uint256 i = 0; i < 12; ++i) {
+            out[i] = verdict;
+        }
+    }
+
     function list(uint256 a) internal pure returns (uint256[] memory out) {
         out = new uint256[](1);
         out[0] = a;
@@ -203,7 +224,18 @@ abstract contract AuditsTest is BaseTest {
         (out[0], out[1], out[2], out[3]) = (a, b, c, d);
     }
 
-    // ---- debts
+    // ---- disputes and debts
+
+    /// @dev By the stranger.
+    function dispute(uint256 index, uint256 about) internal {
+        vm.prank(stranger);
+        disputes.dispute{value: DISPUTE_BOND}(index, about);
+    }
+
+    function cannotDispute(bytes memory error, uint256 index, uint256 about) internal {
+        expectRevert(error);
+        dispute(index, about);
+    }
 
     /// @dev The stranger settles, who can receive the tenth.
     function settle(uint256 i, uint256 round, uint256 index) internal {

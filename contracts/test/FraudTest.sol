@@ -31,8 +31,9 @@ abstract contract FraudTest is AuditsTest {
     function setUp() public virtual override {
         super.setUp();
         enter(R - 1);
-        commit(actors[0], R, uint16(SLOTS));
-        commit(actors[1], R, uint16(SLOTS));
+        for (uint256 i = 0; i < actors.length; ++i) {
+            commit(actors[i], R, uint16(SLOTS));
+        }
         enter(R);
         dealt = rounds.poke();
         lengths = [uint256(70), 1, 32, 33, 64, 65];
@@ -108,6 +109,6 @@ abstract contract FraudTest is AuditsTest {
         FraudProofs.Leaf memory leaf = leafOf(i);
         FraudProofs.Chunk memory chunk = chunkOf(i, t / 32);
         vm.prank(stranger);
-        audits.proveRecord(index, leaf, chunk, t % 32);
+        proofs.proveRecord(index, leaf, chunk, t % 32);
     }
 }

@@ -4,7 +4,6 @@ pragma solidity ^0.8.28;
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {Promises} from "../src/libraries/Promises.sol";
 import {Protocol} from "../src/libraries/Protocol.sol";
-import {Tallies, Tally} from "../src/libraries/Tallies.sol";
 import {Windows} from "../src/libraries/Windows.sol";
 import {BaseTest} from "./BaseTest.sol";
 
@@ -161,38 +160,5 @@ contract LibrariesTest is BaseTest {
         eq(Protocol.score(0), 0);
         eq(Protocol.score(type(uint256).max), 256);
         eq(Protocol.score(type(uint256).max - 1), 255);
-    }
-
-    // ---- tallies
-
-    /// @dev Counts do not run into each other, whatever order votes come in.
-    function testFuzz_tallies_countEachKind(uint256 seed) public pure {
-        uint256[4][2] memory counts;
-        Tally tally = Tally.wrap(0);
-        for (uint256 i = 0; i < 40; ++i) {
-            uint256 dice = uint256(keccak256(abi.encode(seed, i)));
-            (uint256 stage, uint256 verdict) = (dice % 2 + 1, (dice >> 8) % 4);
-            tally = tally.counted(stage, verdict, dice >> 16 & 1 == 1);
-            ++counts[stage - 1][verdict];
-        }
-        tally = tally.disputed();
-        for (uint256 stage = 1; stage <= 2; ++stage) {
-            uint256 sum = 0;
-            for (uint256 verdict = 0; verdict < 4; ++verdict) {
-                eq(tally.count(stage, verdict), counts[stage - 1][verdict]);
-                sum += counts[stage - 1][verdict];
-            }
-            eq(tally.revealed(stage), sum);
-        }
-        yes(tally.isDisputed());
-        no(tally.isClosed());
-        yes(tally.closed(true, false).isClosed());
-    }
-
-    function test_tallies_rightVerdicts() public pure {
-        eq(Tallies.rightVerdict(Tallies.Outcome.Void), Tallies.ABSTAIN);
-        eq(Tallies.rightVerdict(Tallies.Outcome.Accepted), Tallies.ACCEPT);
-        eq(Tallies.rightVerdict(Tallies.Outcome.Rejected), Tallies.REJECT);
-        eq(Tallies.rightVerdict(Tallies.Outcome.ProvenFalse), Tallies.REJECT);
     }
 }

@@ -171,8 +171,9 @@ library Tallies {
     }
 
     /// @notice Whether a verdict costs its voter a penalty: an accept of what ends proven false, which anybody could
-    /// see; an accept of stage 2, which looks at everything, of what ends rejected; a reject of what ends accepted.
-    /// Void votes never do: what one can fetch differs.
+    /// see; an accept of stage 2, which looks at everything, of what ends rejected; a reject of what ends accepted by
+    /// two thirds, and not only because too few rejected what its node answered. Void votes never do: what one can fetch
+    /// differs.
     /// @param stage The stage of the verdict
     function isPunished(Tally tally, Least memory least, uint256 stage, uint256 verdict)
         internal
@@ -181,7 +182,10 @@ library Tallies {
     {
         if (verdict != ACCEPT && verdict != REJECT) return false;
         (Outcome outcome_,,) = outcome(tally, least);
-        if (verdict == REJECT) return outcome_ == Outcome.Accepted;
+        if (verdict == REJECT) {
+            uint256 votes = _votes(tally, 2);
+            return outcome_ == Outcome.Accepted && _carries(votes, _given(votes, ACCEPT), least.accepts);
+        }
         return outcome_ == Outcome.ProvenFalse || (stage == 2 && outcome_ == Outcome.Rejected);
     }
 
