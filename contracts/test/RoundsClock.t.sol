@@ -23,10 +23,13 @@ contract RoundsClockTest is BaseTest {
         p.groupSize = 1;
         p.maxSlots = 256;
         p.maxNewTokens = 52_428; // the largest with 4 + 20 n <= 2**20
-        p.draws = 32;
+        p.draws = 31;
         p.roundBlocks = 2;
         p.minAccepts = 1;
         p.minRejects = 1;
+        new Rounds(p, nodes, source);
+        p.minAccepts = p.draws;
+        p.minRejects = 4 * p.draws;
         new Rounds(p, nodes, source);
     }
 
@@ -79,7 +82,7 @@ contract RoundsClockTest is BaseTest {
         IRounds.Parameters memory p = defaults();
         p.draws = 0;
         _refuses(p);
-        p.draws = 33;
+        p.draws = 32;
         _refuses(p);
     }
 
@@ -88,6 +91,17 @@ contract RoundsClockTest is BaseTest {
         p.minAccepts = 0;
         _refuses(p);
         (p.minAccepts, p.minRejects) = (2, 0);
+        _refuses(p);
+    }
+
+    /// @dev No batch has so many voters: nothing would ever be accepted, or rejected.
+    function test_constructor_revertsWhenNoBatchCanHaveEnoughVotes() public {
+        IRounds.Parameters memory p = defaults();
+        p.minAccepts = p.draws + 1;
+        _refuses(p);
+        p.minAccepts = type(uint16).max;
+        _refuses(p);
+        (p.minAccepts, p.minRejects) = (2, 4 * p.draws + 1);
         _refuses(p);
     }
 

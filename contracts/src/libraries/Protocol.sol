@@ -85,10 +85,21 @@ library Protocol {
             do {
                 (uint256 left, uint256 right) = (value >> half, value & mask);
                 for (uint256 i = 0; i < 4; ++i) {
-                    (left, right) = (right, left ^ (uint256(keccak256(abi.encode(key, i, right))) & mask));
+                    (left, right) = (right, left ^ (_mixed(key, i, right) & mask));
                 }
                 value = left << half | right;
             } while (value >= count);
+        }
+    }
+
+    /// @dev `uint256(keccak256(abi.encode(key, i, right)))`, without new memory for each of a walk's many hashes.
+    function _mixed(bytes32 key, uint256 i, uint256 right) private pure returns (uint256 value) {
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore(free, key)
+            mstore(add(free, 0x20), i)
+            mstore(add(free, 0x40), right)
+            value := keccak256(free, 0x60)
         }
     }
 

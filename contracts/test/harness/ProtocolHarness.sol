@@ -42,6 +42,14 @@ contract ProtocolHarness {
         }
     }
 
+    function permuted(bytes32 beacon_, uint256 stage, uint256 position, uint256 count)
+        external
+        pure
+        returns (uint256)
+    {
+        return Protocol.permuted(beacon_, stage, position, count);
+    }
+
     function drawStart(bytes32 beacon_, address voter, uint256 stage, uint256 count)
         external
         pure
