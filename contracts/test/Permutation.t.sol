@@ -19,7 +19,7 @@ contract PermutationTest is BaseTest {
     // ---- the function
 
     function test_tag_isTheProtocols() public pure {
-        eq(Protocol.WINDOW, keccak256("sapo/1/window"));
+        eq(Protocol.WINDOW, keccak256("sapo/2/window"));
     }
 
     function test_permuted_hitsEveryPositionOnceForEverySmallCount() public pure {

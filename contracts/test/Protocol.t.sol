@@ -14,14 +14,14 @@ contract ProtocolTest is BaseTest {
     }
 
     function test_tags_areTheProtocols() public pure {
-        eq(Protocol.BEACON, keccak256("sapo/1/beacon"));
-        eq(Protocol.TASK, keccak256("sapo/1/task"));
-        eq(Protocol.STREAM, keccak256("sapo/1/stream"));
-        eq(Protocol.DRAW, keccak256("sapo/1/draw"));
-        eq(Protocol.LEAF, keccak256("sapo/1/leaf"));
-        eq(Protocol.NODE, keccak256("sapo/1/node"));
-        eq(Protocol.CHUNK, keccak256("sapo/1/chunk"));
-        eq(Protocol.VERDICTS, keccak256("sapo/1/verdicts"));
+        eq(Protocol.BEACON, keccak256("sapo/2/beacon"));
+        eq(Protocol.TASK, keccak256("sapo/2/task"));
+        eq(Protocol.STREAM, keccak256("sapo/2/stream"));
+        eq(Protocol.DRAW, keccak256("sapo/2/draw"));
+        eq(Protocol.LEAF, keccak256("sapo/2/leaf"));
+        eq(Protocol.NODE, keccak256("sapo/2/node"));
+        eq(Protocol.CHUNK, keccak256("sapo/2/chunk"));
+        eq(Protocol.VERDICTS, keccak256("sapo/2/verdicts"));
     }
 
     function testFuzz_streamValue_isTheUpperQuarter(bytes32 key, uint256 t) public pure {
@@ -40,13 +40,13 @@ contract ProtocolTest is BaseTest {
         public
         pure
     {
-        eq(Protocol.beacon(x, node, y, a), keccak256(abi.encode(keccak256("sapo/1/beacon"), x, node, y, a)));
-        bytes32 task = keccak256(abi.encode(keccak256("sapo/1/task"), a, node, x, y));
+        eq(Protocol.beacon(x, node, y, a), keccak256(abi.encode(keccak256("sapo/2/beacon"), x, node, y, a)));
+        bytes32 task = keccak256(abi.encode(keccak256("sapo/2/task"), a, node, x, y));
         eq(Protocol.taskSeed(a, node, x, y), uint256(task));
-        bytes32 key = keccak256(abi.encode(keccak256("sapo/1/stream"), a, b, node, x, y));
+        bytes32 key = keccak256(abi.encode(keccak256("sapo/2/stream"), a, b, node, x, y));
         eq(Protocol.streamKey(a, b, node, x, y), key);
-        eq(Protocol.leaf(x, y, a), keccak256(abi.encode(keccak256("sapo/1/leaf"), x, y, a)));
-        eq(Protocol.inner(a, b), keccak256(abi.encode(keccak256("sapo/1/node"), a, b)));
+        eq(Protocol.leaf(x, y, a), keccak256(abi.encode(keccak256("sapo/2/leaf"), x, y, a)));
+        eq(Protocol.inner(a, b), keccak256(abi.encode(keccak256("sapo/2/node"), a, b)));
         eq(Protocol.foldAcc(a, node, b, key, x), keccak256(abi.encode(a, node, b, key, x)));
     }
 
@@ -57,13 +57,13 @@ contract ProtocolTest is BaseTest {
         uint256 verdicts,
         bytes32 salt
     ) public pure {
-        bytes32 tag = keccak256("sapo/1/verdicts");
+        bytes32 tag = keccak256("sapo/2/verdicts");
         bytes32 expected = keccak256(abi.encode(tag, a, b, voter, uint256(2), verdicts, b, salt));
         eq(Protocol.verdictsHash(a, b, voter, 2, verdicts, b, salt), expected);
     }
 
     function testFuzz_chunk_isPackedNotPadded(uint256 c, bytes memory records) public pure {
-        bytes32 expected = keccak256(bytes.concat(keccak256("sapo/1/chunk"), bytes32(c), records));
+        bytes32 expected = keccak256(bytes.concat(keccak256("sapo/2/chunk"), bytes32(c), records));
         eq(Protocol.chunk(c, records), expected);
     }
 

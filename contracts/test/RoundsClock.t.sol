@@ -156,7 +156,7 @@ contract RoundsClockTest is BaseTest {
         enter(2);
         bytes32 entropy = blockhash(firstOf(2));
         bytes32 expected = keccak256(
-            abi.encode(keccak256("sapo/1/beacon"), block.chainid, address(rounds), uint256(2), entropy)
+            abi.encode(keccak256("sapo/2/beacon"), block.chainid, address(rounds), uint256(2), entropy)
         );
         vm.expectEmit(address(source));
         emit IBeacon.EntropyCaptured(2, entropy);

@@ -88,7 +88,7 @@ contract RoundsSubmitTest is BaseTest {
     function test_submit_capturesTheBeacon() public {
         bytes32 captured = keccak256(
             abi.encode(
-                keccak256("sapo/1/beacon"), block.chainid, address(rounds), ROUND, blockhash(firstOf(ROUND))
+                keccak256("sapo/2/beacon"), block.chainid, address(rounds), ROUND, blockhash(firstOf(ROUND))
             )
         );
         vm.expectEmit(address(rounds));
@@ -299,7 +299,7 @@ contract RoundsSubmitTest is BaseTest {
     }
 
     function _draw(bytes32 dealer, address voter, uint256 stage) private pure returns (uint256) {
-        return uint256(keccak256(abi.encode(keccak256("sapo/1/draw"), dealer, voter, stage))) % 2;
+        return uint256(keccak256(abi.encode(keccak256("sapo/2/draw"), dealer, voter, stage))) % 2;
     }
 
     function _startingNow() private view returns (IRounds.Parameters memory p) {

@@ -155,7 +155,7 @@ def test_claim_goes_on_where_somebody_settles_first(
 
     def and_then_it_is_settled(*arguments: Any) -> Any:
         debts = found(*arguments)
-        w3, to = network.chain.w3, network.deployment.contracts.audits
+        w3, to = network.chain.w3, network.deployment.contracts.disputes
         request = {"from": w3.eth.accounts[9], "to": w3.to_checksum_address(to), "gas": 10**6}
         w3.eth.send_transaction(request | {"data": "0x" + debts[0].call.encode().hex()})  # type: ignore[arg-type]
         return debts
@@ -234,7 +234,7 @@ def test_status_of_debts_and_a_short_bond(network: Network, home: Path, capsys: 
         assert f"overdue of round {R + 5}: 0.02 coins" in facts["reasons"][0]
         call = Call("disputes", "settle", (node_of(network), R + 5, 2**256 - 1))
         w3 = network.chain.w3
-        to = w3.to_checksum_address(network.deployment.contracts.audits)
+        to = w3.to_checksum_address(network.deployment.contracts.disputes)
         w3.eth.send_transaction({"from": w3.eth.accounts[9], "to": to, "data": "0x" + call.encode().hex()})
         code, facts = status(home, capsys)
     assert code == 1

@@ -72,7 +72,7 @@ def test_a_block_that_nobody_has_is_void_and_ends_the_walk(draft, worker, tokeni
     assert len(store.steps) == {"manifest": 1, "policy": 1, "group 1": 2, "records 1": 3}[name]
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"v":1}'])
+@pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"v":2}'])
 def test_a_malformed_document_ends_the_walk_and_fails_the_schema(draft, worker, tokenizer, raw):
     """And is not 'unavailable' for what was never asked for behind it."""
     draft.slots[1].raw_group = raw

@@ -131,7 +131,7 @@ def test_status_of_a_node_that_never_ran(tmp_path: Path, deployment: Path, passw
 
 def test_verify_names_a_file_that_is_no_deployment(tmp_path: Path) -> None:
     path = tmp_path / "deployment.json"
-    for content in ("", json.dumps({"v": 1})):
+    for content in ("", json.dumps({"v": 2})):
         path.write_text(content)
         done = _python(*MODULES["sapo-verify"], "batch", "0", "--deployment", str(path))
         assert done.returncode == 2

@@ -47,8 +47,8 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
     [
         (lambda d: d | {"spec": d["spec"] | {"pool_rounds": 3}}, "one of them was edited. New rules need a new"),
         (lambda d: d | {"spec_digest": "0x" + "00" * 32}, "one of them was edited"),
-        (lambda d: d | {"v": 2}, "no deployment file of version 1"),
-        (lambda d: without(d, "v"), "no deployment file of version 1"),
+        (lambda d: d | {"v": "2"}, "it says no version"),
+        (lambda d: without(d, "v"), "it says no version"),
         (lambda d: without(d, "chain_id"), "chain_id: Field required"),
         (lambda d: d | {"chain_id": "31337"}, "chain_id: "),
         (lambda d: d | {"extra": 1}, "extra: Extra inputs are not permitted"),

@@ -285,7 +285,8 @@ def test_finite_adapters_whose_weights_are_not_are_void(
 
 @pytest.mark.parametrize("alpha", [0, -1, 2**53, 1.5, "16", None, True])
 def test_an_alpha_that_is_no_count_is_no_manifest(alpha: object) -> None:
-    fields = {"v": 1, "base": "pocket", "kind": "lora", "size": 1, "blocks": ["0x" + "00" * 32]}
+    digest = "0x" + "00" * 32
+    fields = {"v": 2, "audit": digest, "base": "pocket", "kind": "lora", "size": 1, "blocks": [digest]}
     PolicyManifest.model_validate(fields | {"lora": LORA})
     with pytest.raises((ValueError, ObjectError)):
         PolicyManifest.model_validate(fields | {"lora": {**LORA, "alpha": alpha}})

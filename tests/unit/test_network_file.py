@@ -42,7 +42,7 @@ def test_what_is_written_is_read_and_the_deployment_stands_in_it(tmp_path: Path)
     network().save(tmp_path / "n.toml")
     assert NetworkFile.load(tmp_path / "n.toml") == network()
     lines = (tmp_path / "n.toml").read_text().splitlines()
-    assert lines[:3] == ["v = 1", 'name = "testnet"', "chain_id = 5"]
+    assert lines[:3] == ["v = 2", 'name = "testnet"', "chain_id = 5"]
 
 
 def test_a_deployment_elsewhere_is_held_against_its_digest(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_folders_of_bases_are_beside_the_file(tmp_path: Path) -> None:
         ("https://rpc", "ws://rpc", "is no public RPC"),
         ("/tcp/443", "/tcp/0", "'0' is no port"),
         ('name = "testnet"', 'name = "test net"', "name: String should match"),
-        ("v = 1", "v = 2", "v: Input should be 1"),
-        ("v = 1", "v = ", "is not TOML"),
+        ("v = 2\nname", 'v = "2"\nname', "v: Input should be a valid integer"),
+        ("v = 2\nname", "v = \nname", "is not TOML"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, words: str) -> None:

@@ -13,6 +13,7 @@ from tokenizers.processors import TemplateProcessing
 
 from answering import chat_base as answering_base
 from answering import chat_folder, compact_folder
+from sapo_client.commands.network import ANSWERS
 from sapo_client.commands.network import STYLES as OFFERED
 from sapo_client.generation.torch_engine import TorchEngine
 from sapo_client.policy.policy import Policy
@@ -34,7 +35,7 @@ from sapo_verifier.networks import (
 from sapo_verifier.objects import RECORD_BYTES
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import NOT_PAYABLE, PAPER_DATASETS, TaskWorker, deal, extract, render
-from sapo_verifier.templates import EXAMPLES, STYLES, check_style
+from sapo_verifier.templates import ANSWER_MARKS, EXAMPLES, STYLES, check_style
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +199,9 @@ def test_the_spec_command_writes_what_deploy_reads(chat: Path, tmp_path: Path) -
     (tmp_path / "spec.json").write_text(done.stdout)
     spec = read_spec(tmp_path / "spec.json")
     assert spec == models_spec([chat_base(chat, "chat", examples=True)], max_new_tokens=99)
+    whole = json.loads(spec_command("--base", f"chat={chat}", "--examples", "--answer", "whole").stdout)
+    assert whole["answer"] == "whole"
+    assert "<|im_start|>assistant\n43<|im_end|>" in whole["bases"][0]["template"]
     more = ["--base", f"chat={chat}", "--max-new-tokens", 99, "--examples", "--out", tmp_path / "file.json"]
     assert spec_command(*more).stdout == ""
     assert (tmp_path / "file.json").read_text() == done.stdout
@@ -237,6 +241,7 @@ def test_a_template_without_its_marks_is_refused_with_the_one_to_take(chat: Path
     assert template.startswith("Calculate 12 + 31.\n<answer>43</answer>\n\nConvert")
     assert template.endswith("\n\n{question}\n{instruction}\n")
     assert set(STYLES) == set(OFFERED)
+    assert set(ANSWER_MARKS) == set(ANSWERS)
 
 
 def test_marks_that_are_text_to_the_tokenizer_are_none(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def independent(section, case):
         for kind, name in zip(types, names, strict=True)
     ]  # fmt: skip
     if section in TAGS:
-        types, values = ["bytes32", *types], [keccak(f"sapo/1/{TAGS[section]}".encode()), *values]
+        types, values = ["bytes32", *types], [keccak(f"sapo/2/{TAGS[section]}".encode()), *values]
     return keccak(encode(types, values))
 
 
@@ -99,7 +99,7 @@ def test_another_abi_encoder_gives_the_same_draw(case):
     word = keccak(
         encode(
             ["bytes32", "bytes32", "address", "uint256"],
-            [keccak(b"sapo/1/draw"), raw(case["beacon"]), case["voter"], case["stage"]],
+            [keccak(b"sapo/2/draw"), raw(case["beacon"]), case["voter"], case["stage"]],
         )
     )
     assert int.from_bytes(word, "big") % case["count"] == case["out"]
@@ -110,7 +110,7 @@ def tree(nodes):
     if len(nodes) == 1:
         return nodes[0]
     half = len(nodes) // 2
-    return keccak(encode(WORD * 3, [keccak(b"sapo/1/node"), tree(nodes[:half]), tree(nodes[half:])]))
+    return keccak(encode(WORD * 3, [keccak(b"sapo/2/node"), tree(nodes[:half]), tree(nodes[half:])]))
 
 
 def padded(nodes):
@@ -125,7 +125,7 @@ def test_another_tree_has_the_same_records_root(case):
     chunks = [data[at : at + 640] for at in range(0, len(data), 640)]
     assert len(chunks) == case["chunks"]
     hashed = [
-        keccak(encode_packed(["bytes32", "uint256", "bytes"], [keccak(b"sapo/1/chunk"), c, chunk]))
+        keccak(encode_packed(["bytes32", "uint256", "bytes"], [keccak(b"sapo/2/chunk"), c, chunk]))
         for c, chunk in enumerate(chunks)
     ]
     assert tree(padded(hashed)) == raw(case["out"])

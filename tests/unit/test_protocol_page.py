@@ -92,7 +92,7 @@ def test_the_page_lists_what_may_pay_and_what_reaches_a_scorer():
 def test_the_page_has_the_texts_of_prompts():
     assert f"`{COMPACT_ALPHABET.replace(chr(10), '')}`" in PAGE
     assert re.findall(r"^\| (\w+) \| `[A-Z][^`]*=` \|", PAGE, re.MULTILINE) == list(_PAYLOADS)
-    for style in ("tag", "brackets"):
+    for style in ("tag", "brackets", "whole"):
         assert f"\n{style:<9} {instruction(style)}\n" in PAGE
 
 

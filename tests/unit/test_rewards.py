@@ -64,8 +64,26 @@ def test_extract_brackets(text: str, answer: str | None) -> None:
     assert extract(text, "brackets") == answer
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("7", "7"),
+        (" 7\n", "7"),
+        ("\x1c\u30007\u200b\x85", "7\u200b"),
+        ("", ""),
+        (" \t\n", ""),
+        ("0 1\n1 0", "0 1\n1 0"),
+        ("<7>", "<7>"),
+        ("<answer>7</answer>", "<answer>7</answer>"),
+        ("it is 7", "it is 7"),
+    ],
+)
+def test_extract_whole(text: str, answer: str) -> None:
+    assert extract(text, "whole") == answer
+
+
 def test_an_unknown_style_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="neither 'tag' nor 'brackets'"):
+    with pytest.raises(ValueError, match="none of tag, brackets, whole"):
         extract("<7>", "boxed")
 
 

@@ -74,6 +74,8 @@ LIMITS = [  # what, the last valid change, the first invalid one, words of the r
     ("rank", {"bases__0__max_rank": 0}, {"bases__0__max_rank": -1}, "max_rank"),
     ("max_prompt_bytes", {"max_prompt_bytes": 1}, {"max_prompt_bytes": 0}, "max_prompt_bytes"),
     ("pool_rounds", {"pool_rounds": 1}, {"pool_rounds": 0}, "pool_rounds"),
+    ("some spots", {"spot": 1}, {"spot": 0}, "spot"),
+    ("spots of a claim word", {"spot": 256}, {"spot": 257}, "spot"),
 ]  # fmt: skip
 
 
@@ -99,8 +101,9 @@ def test_a_group_block_at_its_worst_fits():
 
 def test_the_digest_is_of_the_canonical_bytes_and_of_every_field():
     digests = {parse(EXAMPLE).digest(), parse(changed(pool_rounds=3)).digest(), parse(changed(answer="tag")).digest()}
+    digests |= {parse(changed(answer="whole")).digest(), parse(changed(spot=255)).digest()}
     digests.add(parse(changed(tasks=EXAMPLE["tasks"][::-1])).digest())  # the order deals the tasks
-    assert len(digests) == 4
+    assert len(digests) == 6
     assert parse(EXAMPLE).digest() == block_digest(canonical.encode(EXAMPLE))
 
 

@@ -49,13 +49,14 @@ def spec(tasks: list[dict[str, Any]], *templates: str, max_prompt_bytes: int = 1
     } | MONEY
     return Spec.model_validate(
         {
-            "v": 1,
+            "v": 2,
             "chain": chain,
             "group_size": 8,
             "max_slots": 4,
             "max_new_tokens": 15,
             "max_prompt_bytes": max_prompt_bytes,
             "pool_rounds": 3,
+            "spot": 256,
             "tasks": tasks,
             "answer": answer,
             "versions": {"reasoning_gym": "0.1.25", "python": "3.11"},
@@ -201,11 +202,11 @@ def test_a_compact_prompt_that_was_not_dealt_is_refused() -> None:
         render(question("q"), "compact", "tag")
 
 
-@pytest.mark.parametrize("style", ["tag", "brackets"])
+@pytest.mark.parametrize("style", ["tag", "brackets", "whole"])
 def test_instructions_are_short(style: str) -> None:
     assert 0 < len(instruction(style).encode()) <= INSTRUCTION_BYTES
 
 
 def test_an_unknown_style_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="neither 'tag' nor 'brackets'"):
+    with pytest.raises(ValueError, match="none of tag, brackets, whole"):
         render(question("q"), TEXT, "boxed")

@@ -43,7 +43,7 @@ def test_the_report_is_its_object():
     }
     block = report_block(3, 2, VOTER, {index: verdict(found) for index, found in findings.items()}, findings)
     assert VerdictReport.parse(block).to_json() == {
-        "v": 1,
+        "v": 2,
         "round": 3,
         "stage": 2,
         "voter": VOTER,

@@ -6,18 +6,20 @@ Which chain and contracts, which rules, where the bases come from, RPCs that any
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sapo_verifier import net
-from sapo_verifier.chain.deployment import MAX_BYTES, Deployment, DeploymentError
+from sapo_verifier.chain.deployment import MAX_BYTES, Deployment, DeploymentError, refuse_versions
 from sapo_verifier.chain.errors import mask_url
 from sapo_verifier.errors import UnableError, UsageError
 from sapo_verifier.files import write_file
 from sapo_verifier.ipfs import EndpointError, parse_endpoint
 from sapo_verifier.nearest import first_mistake
 from sapo_verifier.objects import Digest, Positive, hex_digest
+from sapo_verifier.protocol import VERSION
+from sapo_verifier.supported import refuse_other_version, refuse_spots
 from sapo_verifier.toml import toml_of
 
 URL = ("https://", "http://")
@@ -78,7 +80,7 @@ class Public(Strict):
 class NetworkFile(Public):
     """One network, for everybody."""
 
-    v: Literal[1] = 1
+    v: Annotated[int, Field(ge=VERSION, le=VERSION)] = VERSION
     chain_id: Positive
     deployment: Deployment  # as it is; in a file also a DeploymentAt
 
@@ -95,7 +97,8 @@ class NetworkFile(Public):
     def load(cls, path: Path) -> Self:
         """With the deployment, fetched where the file only says where it is; folders are absolute then.
 
-        Raises NetworkFileError that names what is wrong, DeploymentError, UnableError where a URL gives nothing.
+        Raises NetworkFileError that names what is wrong, what Deployment.load raises, UnableError where a URL gives
+        nothing.
         """
         try:
             with path.open("rb") as file:
@@ -108,11 +111,14 @@ class NetworkFile(Public):
             document = tomllib.loads(data.decode())
         except (ValueError, RecursionError) as error:
             raise NetworkFileError(f"the network file {path} is not TOML: {error}") from None
+        refuse_other_version(document.get("v"), f"the network file {path}")
         place = document.get("deployment")
+        refuse_versions(place, f"the deployment in the network file {path}")
         if isinstance(place, dict) and ("file" in place or "digest" in place):
             at = _checked(DeploymentAt, place, f"{path}: deployment")
             document["deployment"] = _deployment_at(at, path.parent)
         found = cls.checked(document, str(path))
+        refuse_spots(found.deployment.spec, f"the network file {path}")
         folders = {name: str(path.parent.absolute() / source) for name, source in found.bases.items()}
         return found.model_copy(
             update={

@@ -11,9 +11,11 @@ from sapo_verifier import canonical
 from sapo_verifier.bases import Tokenizer, digest_of_folder
 from sapo_verifier.errors import ObjectError, SapoError, UsageError
 from sapo_verifier.folders import batch_context, check_config, read_object
-from sapo_verifier.spec import COMPACT, BaseRule, ChainRules, Spec, TaskRule, Versions
+from sapo_verifier.protocol import MAX_COMPLETIONS
+from sapo_verifier.spec import COMPACT, Answer, BaseRule, ChainRules, Spec, TaskRule, Versions
+from sapo_verifier.supported import refuse_other_version, refuse_spots
 from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS
-from sapo_verifier.templates import CHATML, EXAMPLES, Answer
+from sapo_verifier.templates import CHATML, EXAMPLES
 from sapo_verifier.templates import chat_template as chat_template
 
 MEBIBYTE = 1 << 20
@@ -32,10 +34,14 @@ def read_spec(path: Path) -> Spec:
         raise UsageError(f"the spec {path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"the spec {path} is not JSON: {error}") from error
+    if isinstance(document, dict):
+        refuse_other_version(document.get("v"), f"the spec {path}")
     try:
-        return Spec.parse(canonical.encode(document))
+        spec = Spec.parse(canonical.encode(document))
     except ObjectError as error:
         raise UsageError(f"the spec {path} cannot be: {error}") from error
+    refuse_spots(spec, f"the spec {path}")
+    return spec
 
 
 class Measured(NamedTuple):
@@ -130,9 +136,11 @@ def smollm2_base(folder: Path, answer: Answer) -> BaseRule:
     return base_rule(folder, "smollm2", template, max_adapter_bytes=64 * MEBIBYTE, max_rank=32)
 
 
-def chat_base(folder: Path, base_id: str, *, examples: bool = False, style: str = CHATML) -> BaseRule:
-    """Any model that was trained on the style, in a spec whose answers are tags: adapters of rank 64 at most."""
-    template = chat_template("tag", EXAMPLES if examples else (), style=style)
+def chat_base(
+    folder: Path, base_id: str, *, answer: Answer = "tag", examples: bool = False, style: str = CHATML
+) -> BaseRule:
+    """Any model that was trained on the style, in a spec with these answers: adapters of rank 64 at most."""
+    template = chat_template(answer, EXAMPLES if examples else (), style=style)
     return base_rule(folder, base_id, template, max_adapter_bytes=1024 * MEBIBYTE, max_rank=64)
 
 
@@ -149,15 +157,16 @@ def pocket_spec(folder: Path) -> Spec:
 def models_spec(
     bases: Sequence[BaseRule],
     *,
+    answer: Answer = "tag",
     round_blocks: int = ROUND_BLOCKS,
     max_new_tokens: int = 256,
     nodes: int = EXPECTED_NODES,
 ) -> Spec:
-    """Rules for language models that follow an instruction: what may pay of the paper's nine datasets, answers in tags.
+    """Rules for language models that follow an instruction: what may pay of the paper's nine datasets.
 
     nodes: how many are expected. Raises ValueError for bases that are too small for it.
     """
-    return _spec(bases, PAPER_TASKS, "tag", round_blocks, max_new_tokens=max_new_tokens, quorums=quorums(nodes))
+    return _spec(bases, PAPER_TASKS, answer, round_blocks, max_new_tokens=max_new_tokens, quorums=quorums(nodes))
 
 
 def mixed_spec(bases: Sequence[BaseRule]) -> Spec:
@@ -237,6 +246,7 @@ def _spec(
         max_new_tokens=max_new_tokens,
         max_prompt_bytes=1024,
         pool_rounds=2,
+        spot=MAX_COMPLETIONS,  # every completion
         tasks=[TaskRule.model_validate(rule) for rule in tasks],
         answer=answer,
         versions=Versions(reasoning_gym=version("reasoning-gym"), python=".".join(platform.python_version_tuple()[:2])),

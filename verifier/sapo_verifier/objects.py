@@ -17,12 +17,13 @@ from pydantic import (
 )
 
 from sapo_verifier import canonical
-from sapo_verifier.cid import BLOCK_LIMIT
+from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import ObjectError
-from sapo_verifier.protocol import RECORD_BYTES
+from sapo_verifier.protocol import RECORD_BYTES, VERSION
 
 _RECORD = struct.Struct(">IQQ")
 _COUNT = struct.Struct(">I")
+NO_AUDIT = bytes(32)  # `audit` of a policy that goes on no chain: nobody has a seed for it
 MAX_FINDINGS = 6  # of a batch in a report
 MAX_FINDING_REASON = 300  # characters of one of them: so 128 batches stay below a block
 
@@ -51,7 +52,7 @@ class Document(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    v: Annotated[int, Field(ge=1, le=1)] = 1  # not Literal[1], which true would pass for
+    v: Annotated[int, Field(ge=VERSION, le=VERSION)] = VERSION
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -110,6 +111,7 @@ class Lora(BaseModel):
 class PolicyManifest(Document):
     """A checkpoint: its base and, unless it is the base itself, a safetensors file in chunks of 1 MiB."""
 
+    audit: Digest  # keccak256 of the seed that salts its node's stage-1 verdicts on the round
     base: str
     kind: Literal["base", "full", "lora"]
     size: Count  # bytes of the safetensors file
@@ -125,6 +127,14 @@ class PolicyManifest(Document):
         if len(self.blocks) != -(-self.size // BLOCK_LIMIT):
             raise ValueError(f"{self.size} bytes are not {len(self.blocks)} chunks of 1 MiB")
         return self
+
+    def under(self, audit: bytes) -> Self:
+        """The same policy with another `audit`."""
+        return self.model_copy(update={"audit": audit})
+
+    def weights(self) -> bytes:
+        """The digest of the policy itself, whatever its `audit`: equal for equal weights on one base."""
+        return block_digest(self.under(NO_AUDIT).encode())
 
 
 class Finding(BaseModel):

@@ -9,7 +9,7 @@ from functools import cache
 
 from eth_hash.auto import keccak
 
-VERSION = 1
+VERSION = 2
 TAG_PREFIX = f"sapo/{VERSION}/"
 RECORD_BYTES = 20
 RECORDS_PER_CHUNK = 32
@@ -39,7 +39,7 @@ def tag_word(tag: str) -> bytes:
 
 
 def H(tag: str, *values: Word) -> bytes:
-    """keccak256(abi.encode(keccak256("sapo/1/" + tag), values…)): the hash that everything else is made of."""
+    """keccak256(abi.encode(keccak256("sapo/2/" + tag), values…)): the hash that everything else is made of."""
     return keccak(tag_word(tag) + b"".join(map(word, values)))
 
 

@@ -20,6 +20,7 @@ GROUP_OVERHEAD_BYTES = 4096  # a group block's other fields, and the quotes and 
 
 Amount = Annotated[str, StringConstraints(pattern=r"^0x(0|[1-9a-f][0-9a-f]{0,63})$")]  # wei
 Count16 = Annotated[int, Field(ge=1, lt=2**16)]
+Answer = Literal["tag", "brackets", "whole"]
 Value = bool | int | str | list[Any] | dict[str, Any]
 
 
@@ -120,7 +121,8 @@ class Spec(Document):
     max_prompt_bytes: Positive
     pool_rounds: Count16  # how many rounds back the external pool reaches
     tasks: Annotated[list[TaskRule], Field(min_length=1, max_length=64)]  # bounds what a refusal may cost, too
-    answer: Literal["tag", "brackets"]
+    spot: Annotated[int, Field(ge=1, le=MAX_COMPLETIONS)]  # completions of a batch for a stage-1 voter to recompute
+    answer: Answer
     versions: Versions
     bases: Annotated[list[BaseRule], Field(min_length=1, max_length=64)]
 

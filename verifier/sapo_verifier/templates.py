@@ -2,13 +2,13 @@
 has the marks of."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import UsageError
+from sapo_verifier.spec import Answer
 
-Answer = Literal["tag", "brackets"]
-ANSWER_MARKS = {"tag": "<answer>{}</answer>", "brackets": "<{}>"}
+ANSWER_MARKS: dict[Answer, str] = {"tag": "<answer>{}</answer>", "brackets": "<{}>", "whole": "{}"}
 EXAMPLES = (
     ("Calculate 12 + 31.", "43"),
     ("Convert the binary number 110 to base-10.", "6"),

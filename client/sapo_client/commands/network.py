@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sapo_verifier.spec import Spec
 
 STYLES = ("chatml", "llama3", "gemma", "plain")  # those of sapo_verifier.templates
+ANSWERS = ("tag", "brackets", "whole")  # those of sapo_verifier.spec
 SPEC = """Write a network's rules for language models that follow an instruction, as JSON.
 
 Each base is measured from its folder: digest, vocabulary, ends, context. Its prompts are in ChatML (SmolLM2, Qwen and
@@ -53,6 +54,8 @@ def _add_spec(steps: Commands) -> None:
     parser.add_argument("--examples", action="store_true", help="show right answers first: for models below 1 B")
     words = "how prompts are written, for all bases; plain: without a chat's marks (%(default)s)"
     parser.add_argument("--template", choices=STYLES, default=STYLES[0], help=words)
+    words = "where a completion has its answer: inside a tag, inside brackets, or the whole text is it (%(default)s)"
+    parser.add_argument("--answer", choices=ANSWERS, default=ANSWERS[0], help=words)
     parser.add_argument("--round-blocks", type=int, default=64, metavar="N", help="a round's length (%(default)s)")
     parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help="of a completion (%(default)s)")
     words = "how many nodes you expect: that sets draws, min_accepts and min_rejects (%(default)s)"
@@ -127,10 +130,11 @@ def run_spec(options: argparse.Namespace) -> int:
         folder = model_folder(model)
         check_folder(folder)
         check_style(Tokenizer(folder), options.template, name)
-        bases.append(chat_base(folder, name, examples=options.examples, style=options.template))
+        bases.append(chat_base(folder, name, answer=options.answer, examples=options.examples, style=options.template))
     try:
         spec = models_spec(
             bases,
+            answer=options.answer,
             round_blocks=options.round_blocks,
             max_new_tokens=options.max_new_tokens,
             nodes=options.nodes,

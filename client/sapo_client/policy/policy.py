@@ -23,7 +23,7 @@ from sapo_verifier.model.base import load_base
 from sapo_verifier.model.forward import Passage, pass_batches
 from sapo_verifier.model.weights import load_weights, tensors_of
 from sapo_verifier.networks import unlisted_base
-from sapo_verifier.objects import PolicyManifest
+from sapo_verifier.objects import NO_AUDIT, PolicyManifest
 from sapo_verifier.spec import BaseRule
 
 
@@ -128,7 +128,10 @@ class Policy:
         return bytes(safetensors.torch.save({name: t.cpu().contiguous() for name, t in self.weights().items()}))
 
     def publish(self) -> Published:
-        """The manifest and its blocks. Raises PolicyError if the spec's limit for this base is too small."""
+        """The manifest, which is for no chain until Published.under, and its blocks.
+
+        Raises PolicyError if the spec's limit for this base is too small.
+        """
         data = b"" if self.untouched else self.weight_bytes()
         if len(data) > self.base.max_adapter_bytes:
             less = "lora_rank or lora_targets" if self.adapters else "its size: train adapters instead, with lora_rank"
@@ -148,7 +151,9 @@ class Policy:
         blocks = [data[at : at + BLOCK_LIMIT] for at in range(0, len(data), BLOCK_LIMIT)]
         digests = [block_digest(block) for block in blocks]
         lora = self.adapters.lora if self.adapters is not None and kind == "lora" else None
-        manifest = PolicyManifest(base=self.base.id, kind=kind, size=len(data), blocks=digests, lora=lora).encode()
+        manifest = PolicyManifest(
+            audit=NO_AUDIT, base=self.base.id, kind=kind, size=len(data), blocks=digests, lora=lora
+        ).encode()
         return Published(manifest, blocks, block_digest(manifest))
 
     def load_base(self) -> None:

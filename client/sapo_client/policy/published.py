@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from sapo_verifier.cid import block_digest
+from sapo_verifier.objects import PolicyManifest
+
 
 @dataclass(frozen=True)
 class Published:
@@ -10,3 +13,8 @@ class Published:
     manifest: bytes
     blocks: list[bytes]
     digest: bytes
+
+    def under(self, audit: bytes) -> "Published":
+        """The same weights as they are committed for a round: with that round's `audit`, and so another digest."""
+        manifest = PolicyManifest.parse(self.manifest).under(audit).encode()
+        return Published(manifest, self.blocks, block_digest(manifest))

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @title Every hash of the protocol, version 1
-/// @notice `H(tag, a, b, …) = keccak256(abi.encode(keccak256("sapo/1/" + tag), a, b, …))`. Pure functions only; the
+/// @title Every hash of the protocol, version 2
+/// @notice `H(tag, a, b, …) = keccak256(abi.encode(keccak256("sapo/2/" + tag), a, b, …))`. Pure functions only; the
 /// same ones are in Python (`sapo_verifier/protocol.py`), and a test compares the two.
 /// @dev Changing anything here makes another protocol: every seed, tree and verdict of a network would differ.
 library Protocol {
-    bytes32 internal constant BEACON = keccak256("sapo/1/beacon");
-    bytes32 internal constant TASK = keccak256("sapo/1/task");
-    bytes32 internal constant STREAM = keccak256("sapo/1/stream");
-    bytes32 internal constant WINDOW = keccak256("sapo/1/window");
-    bytes32 internal constant DRAW = keccak256("sapo/1/draw");
-    bytes32 internal constant LEAF = keccak256("sapo/1/leaf");
-    bytes32 internal constant NODE = keccak256("sapo/1/node");
-    bytes32 internal constant CHUNK = keccak256("sapo/1/chunk");
-    bytes32 internal constant VERDICTS = keccak256("sapo/1/verdicts");
+    bytes32 internal constant BEACON = keccak256("sapo/2/beacon");
+    bytes32 internal constant TASK = keccak256("sapo/2/task");
+    bytes32 internal constant STREAM = keccak256("sapo/2/stream");
+    bytes32 internal constant WINDOW = keccak256("sapo/2/window");
+    bytes32 internal constant DRAW = keccak256("sapo/2/draw");
+    bytes32 internal constant LEAF = keccak256("sapo/2/leaf");
+    bytes32 internal constant NODE = keccak256("sapo/2/node");
+    bytes32 internal constant CHUNK = keccak256("sapo/2/chunk");
+    bytes32 internal constant VERDICTS = keccak256("sapo/2/verdicts");
 
     /// @notice Bytes of one record: token u32, lo u64, last u64, big-endian.
     uint256 internal constant RECORD_BYTES = 20;

@@ -150,7 +150,7 @@ class SchemaBomber(Adversary):
     def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
         batch = own.honest(facts)
         deep = b"[" * 500_000 + b"]" * 500_000
-        bombs = [b'{"v":1,"slot":%d,"x":' % slot + deep + b"}" for slot in range(facts.slots)]
+        bombs = [b'{"v":2,"slot":%d,"x":' % slot + deep + b"}" for slot in range(facts.slots)]
         blocks = {block_digest(bomb): bomb for bomb in bombs}
         manifest = manifest_of(facts, list(blocks))
         blocks[block_digest(manifest)] = manifest

@@ -6,7 +6,7 @@ from sapo_client.policy.policy import Policy
 from sapo_client.policy.published import Published
 from sapo_devnet.adversaries.adversary import Adversary
 from sapo_verifier.cid import block_digest
-from sapo_verifier.objects import PolicyManifest
+from sapo_verifier.objects import NO_AUDIT, PolicyManifest
 
 NOISE = 0.3  # of a weight matrix's own spread
 
@@ -46,7 +46,7 @@ class UnrunnableBase(Adversary):
     """Commits a policy on top of a base that the spec does not have."""
 
     def committed(self, policy: Policy, honest: Published) -> Published:
-        manifest = PolicyManifest(base="nobody-has-this", kind="base", size=0, blocks=[]).encode()
+        manifest = PolicyManifest(audit=NO_AUDIT, base="nobody-has-this", kind="base", size=0, blocks=[]).encode()
         return Published(manifest, [], block_digest(manifest))
 
 
@@ -56,6 +56,6 @@ class UnloadableWeights(Adversary):
     def committed(self, policy: Policy, honest: Published) -> Published:
         junk = b"no safetensors file" * 1000
         manifest = PolicyManifest(
-            base=policy.base.id, kind="full", size=len(junk), blocks=[block_digest(junk)]
+            audit=NO_AUDIT, base=policy.base.id, kind="full", size=len(junk), blocks=[block_digest(junk)]
         ).encode()
         return Published(manifest, [junk], block_digest(manifest))

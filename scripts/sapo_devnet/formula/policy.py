@@ -16,7 +16,7 @@ from sapo_verifier import intervals, protocol
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import UsageError
 from sapo_verifier.networks import mixed_spec
-from sapo_verifier.objects import PolicyManifest, Record
+from sapo_verifier.objects import NO_AUDIT, PolicyManifest, Record
 from sapo_verifier.spec import COMPACT, BaseRule, Spec
 from sapo_verifier.tasks import COMPACT_ALPHABET, Task, compact_answer
 
@@ -96,7 +96,7 @@ def formula_base(spec: Spec) -> BaseRule:
 def formula_manifest(base: BaseRule) -> bytes:
     """The formula as a policy on a base: of kind `full`, so that it is not taken for the base itself."""
     digest = block_digest(WEIGHTS)
-    return PolicyManifest(base=base.id, kind="full", size=len(WEIGHTS), blocks=[digest]).encode()
+    return PolicyManifest(audit=NO_AUDIT, base=base.id, kind="full", size=len(WEIGHTS), blocks=[digest]).encode()
 
 
 def formula_spec() -> Spec:

@@ -19,7 +19,8 @@ from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import CHECKS, batch_root, check_batch
 from sapo_verifier.cid import block_digest
 from sapo_verifier.facts import BatchFacts
-from sapo_verifier.objects import Record, encode_records, hex_digest
+from sapo_verifier.objects import NO_AUDIT, Record, encode_records, hex_digest
+from sapo_verifier.protocol import VERSION
 from sapo_verifier.spec import BaseRule, Spec
 from sapo_verifier.tasks import POCKET_TASKS, TaskWorker, deal, render, rewards
 
@@ -37,15 +38,15 @@ def small_spec(**changes: Any) -> Spec:
     words = base | {"id": "words", "vocab": 300, "eos": [257], "context": 4096, "template": "{question}\n{instruction}"}
     chain = {"round_blocks": 8, "draws": 4, "min_accepts": 2, "min_rejects": 2, "exit_rounds": 9} | MONEY
     document: dict[str, Any] = {
-        "v": 1, "chain": chain, "group_size": GROUP, "max_slots": 8, "max_new_tokens": LIMIT, "max_prompt_bytes": 1024,
-        "pool_rounds": 2, "tasks": POCKET_TASKS, "answer": "brackets",
+        "v": VERSION, "chain": chain, "group_size": GROUP, "max_slots": 8, "max_new_tokens": LIMIT,
+        "max_prompt_bytes": 1024, "pool_rounds": 2, "spot": 256, "tasks": POCKET_TASKS, "answer": "brackets",
         "versions": {"reasoning_gym": "0.1.25", "python": "3.11"}, "bases": [base, words],
     }  # fmt: skip
     return Spec.model_validate(document | changes)
 
 
 SPEC = small_spec()
-POLICY = {"v": 1, "base": "tiny", "kind": "base", "size": 0, "blocks": []}
+POLICY = {"v": VERSION, "audit": hex_digest(NO_AUDIT), "base": "tiny", "kind": "base", "size": 0, "blocks": []}
 
 
 def loose_json(document: Any) -> bytes:
@@ -131,7 +132,7 @@ class Draft:
             groups.append(put(f"group {i}", loose_json(document) if slot.raw_group is None else slot.raw_group))
         policy = put("policy", loose_json(self.policy) if self.raw_policy is None else self.raw_policy)
         honest = {
-            "v": 1, "chain": self.facts.chain_id, "contract": self.facts.rounds, "round": self.facts.round,
+            "v": VERSION, "chain": self.facts.chain_id, "contract": self.facts.rounds, "round": self.facts.round,
             "node": self.facts.node, "policy": policy, "groups": groups,
         }  # fmt: skip
         document = {name: value for name, value in (honest | self.manifest).items() if value is not ...}
@@ -173,8 +174,8 @@ def _make(worker: TaskWorker, node: str, round_: int, beacon: bytes, spec: Spec,
         keys = [protocol.stream_key(beacon, policy, node, slot, k) for k in range(GROUP)]
         records = [sample(prompt, liked, key, LIMIT) for key in keys]
         document = {
-            "v": 1, "slot": slot, "attempt": task.attempt, "dataset": task.dataset, "seed": task.seed, "prompt": prompt,
-            "completions": [text_of([record.token for record in each]) for each in records],
+            "v": VERSION, "slot": slot, "attempt": task.attempt, "dataset": task.dataset, "seed": task.seed,
+            "prompt": prompt, "completions": [text_of([record.token for record in each]) for each in records],
         }  # fmt: skip
         slots.append(Slot(document, records, prompt, liked))
     draft = Draft(facts, slots, spec, copy.deepcopy(manifest))

@@ -10,6 +10,7 @@ from sapo_verifier.chain.deploying import deploy
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.rpc import connect_for_sending
+from sapo_verifier.protocol import VERSION
 from sapo_verifier.spec import Spec
 
 __all__ = ["BOND", "Network", "deploy_on", "small_spec"]
@@ -18,7 +19,7 @@ __all__ = ["BOND", "Network", "deploy_on", "small_spec"]
 def small_spec(**changes: Any) -> Spec:
     """Rounds of 20 blocks, two slots of four completions."""
     document: dict[str, Any] = {
-        "v": 1,
+        "v": VERSION,
         "chain": {
             "round_blocks": 20,
             "draws": 4,
@@ -32,6 +33,7 @@ def small_spec(**changes: Any) -> Spec:
         "max_new_tokens": 16,
         "max_prompt_bytes": 64,
         "pool_rounds": 2,
+        "spot": 256,
         "tasks": [{"name": "basic_arithmetic", "config": {}, "weight": 1}],
         "answer": "brackets",
         "versions": {"reasoning_gym": "0.1.25", "python": "3.11"},

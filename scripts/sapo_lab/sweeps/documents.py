@@ -17,6 +17,7 @@ from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import SapoError
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, Record, decode_records, encode_records
+from sapo_verifier.protocol import VERSION
 from sapo_verifier.spec import Spec
 
 LIMIT_SECONDS = 5.0  # a document of 1 MiB takes a second
@@ -56,18 +57,19 @@ def kinds(folder: Path) -> dict[str, Kind]:
         return parse
 
     group = {
-        "v": 1, "slot": 0, "attempt": 1, "dataset": "gcd", "seed": 7, "prompt": "gcd 6 4?", "records": DIGEST,
+        "v": VERSION, "slot": 0, "attempt": 1, "dataset": "gcd", "seed": 7, "prompt": "gcd 6 4?", "records": DIGEST,
         "completions": ["<2>", "<é>", "", "<\n"],
     }  # fmt: skip
     manifest = {
-        "v": 1, "chain": 31337, "contract": ADDRESS, "round": 3, "node": ADDRESS, "policy": DIGEST,
+        "v": VERSION, "chain": 31337, "contract": ADDRESS, "round": 3, "node": ADDRESS, "policy": DIGEST,
         "groups": [DIGEST, "0x" + "00" * 32],
     }  # fmt: skip
     lora = {"rank": 4, "alpha": 8, "targets": ["q_proj", "v_proj"]}
-    policy = {"v": 1, "base": "tiny", "kind": "lora", "size": 5, "blocks": [DIGEST], "lora": lora}
+    weights = {"kind": "lora", "size": 5, "blocks": [DIGEST], "lora": lora}
+    policy = {"v": VERSION, "audit": DIGEST, "base": "tiny", **weights}
     contracts = dict.fromkeys(Contracts.model_fields, ADDRESS)
     deployment = {
-        "v": 1, "chain_id": 31337, "block": 3, "block_hash": DIGEST, "first_block": 40, "contracts": contracts,
+        "v": VERSION, "chain_id": 31337, "block": 3, "block_hash": DIGEST, "first_block": 40, "contracts": contracts,
         "spec_digest": "0x" + SPEC.digest().hex(), "spec": SPEC.to_json(),
     }  # fmt: skip
     rounds = {"round": 3, "completions": 16, "failures": ["none"], "training": {"loss": "0.5"}}
@@ -187,8 +189,8 @@ def _wrapped(rng: random.Random, data: bytes) -> bytes:
             b"\xef\xbb\xbf" + data, data + b"\n", b" " + data, data + b"\0", b"\0" + data, data + data, data[:-1],
             data + b"{}", text.encode("utf-16"), text.encode("utf-16-le"), text.encode("utf-32"),
             b"[" * depth + data + b"]" * depth, b'{"v":' * depth + data + b"}" * depth, b"[" * depth, b'{"v":' * depth,
-            data.replace(b":", b": "), data.replace(b"1", b"1.0"), data.replace(b'"v":1', b'"v":true'),
-            data.replace(b'"v":1', b'"v":1,"v":1'), data.replace(b"0x", b"0X"), data.replace(b"{", b"{,"), b"",
+            data.replace(b":", b": "), data.replace(b"1", b"1.0"), data.replace(b'"v":2', b'"v":true'),
+            data.replace(b'"v":2', b'"v":2,"v":2'), data.replace(b"0x", b"0X"), data.replace(b"{", b"{,"), b"",
         ]
     )  # fmt: skip
 
@@ -208,6 +210,6 @@ def _large(rng: random.Random, kind: Kind) -> bytes:
     if rng.random() < 0.3:
         return body
     field = rng.choice(sorted(kind.valid))
-    rest = {key: value for key, value in kind.valid.items() if key != field} if rng.random() < 0.5 else {"v": 1}
+    rest = {key: value for key, value in kind.valid.items() if key != field} if rng.random() < 0.5 else {"v": VERSION}
     pairs = sorted([(key, _plain(value)) for key, value in rest.items() if key != field] + [(field, body)])
     return b"{" + b",".join(b'"%s":%s' % (key.encode(), value) for key, value in pairs) + b"}"

@@ -34,7 +34,7 @@ def documents() -> dict[str, list[Case]]:
     from sapo_verifier import canonical, cid
 
     out: dict[str, list[Case]] = {}
-    blocks = [b"", b"sapo", b'{"v":1}', bytes(1000)]
+    blocks = [b"", b"sapo", b'{"v":2}', bytes(1000)]
     out["cid"] = [
         {"bytes": hexed(data), "digest": hexed(cid.block_digest(data)), "out": cid.cid(cid.block_digest(data))}
         for data in blocks
@@ -118,11 +118,13 @@ def examples() -> list[Any]:
     return [
         group,
         manifest,
-        objects.PolicyManifest(base="tiny", kind="base", size=0, blocks=[]),
-        objects.PolicyManifest(base="tiny", kind="full", size=BLOCK_LIMIT + 1, blocks=[digest("w/0"), digest("w/1")]),
-        objects.PolicyManifest(base="large", kind="lora", size=BLOCK_LIMIT, blocks=[digest("w/2")], lora=lora),
+        objects.PolicyManifest(audit=objects.NO_AUDIT, base="tiny", kind="base", size=0, blocks=[]),
+        objects.PolicyManifest(audit=digest("audit"), base="tiny", kind="full", size=BLOCK_LIMIT + 1,
+                               blocks=[digest("w/0"), digest("w/1")]),
+        objects.PolicyManifest(audit=digest("audit/2"), base="large", kind="lora", size=BLOCK_LIMIT,
+                               blocks=[digest("w/2")], lora=lora),
         spec.Spec(
-            chain=rules, group_size=8, max_slots=16, max_new_tokens=15, max_prompt_bytes=1024, pool_rounds=2,
+            chain=rules, group_size=8, max_slots=16, max_new_tokens=15, max_prompt_bytes=1024, pool_rounds=2, spot=4,
             tasks=tasks, answer="brackets", versions=spec.Versions(reasoning_gym="0.1.25", python="3.11"), bases=bases,
         ),
         objects.VerdictReport(
@@ -148,6 +150,7 @@ def answers() -> dict[str, list[Case]]:
             "</answer>6<answer>",
             "<answer></answer>", "<ANSWER>6</ANSWER>", "", "<answer>\x1c\u30006\u200b\x85</answer>",
         ],
+        "whole": ["6", " 6\n", "", " \n", "<6>", "the answer\n is 6", "\x1c\u30006\u200b\x85", "<answer>6</answer>"],
     }  # fmt: skip
     out["extract"] = [
         {"style": style, "text": text, "out": extract(text, style)}

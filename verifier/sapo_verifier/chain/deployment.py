@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -11,7 +11,9 @@ from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import UsageError
 from sapo_verifier.files import write_file
 from sapo_verifier.objects import Address, Count, Digest, Positive, hex_digest
+from sapo_verifier.protocol import VERSION
 from sapo_verifier.spec import Spec
+from sapo_verifier.supported import refuse_other_version, refuse_spots
 
 MAX_BYTES = 1 << 22  # the spec is at most 1 MiB of canonical JSON; here it is indented
 
@@ -40,7 +42,7 @@ class Deployment(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    v: Literal[1] = 1
+    v: Annotated[int, Field(ge=VERSION, le=VERSION)] = VERSION
     chain_id: Positive
     block: Count  # in which the first contract was deployed: nothing of this network is older
     block_hash: Digest  # of that block; a chain that was reset has another one
@@ -60,7 +62,8 @@ class Deployment(BaseModel):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Raises DeploymentError, which says what is wrong with the file and what to do."""
+        """Raises DeploymentError, which says what is wrong with the file and what to do, and UsageError for a network
+        that this program cannot take part in (supported.py)."""
         path = Path(path)
         try:
             with path.open("rb") as file:
@@ -83,16 +86,19 @@ class Deployment(BaseModel):
             raise DeploymentError(f"{path} is not JSON ({error}); get the file again from who deployed") from None
         if not isinstance(document, dict):
             raise DeploymentError(f"{path} is no deployment file: a JSON object was expected")
-        if document.get("v") != 1:
-            raise DeploymentError(f"{path} is no deployment file of version 1; get one from who deployed")
+        refuse_versions(document, f"the deployment file {path}")
+        if document.get("v") != VERSION:
+            raise DeploymentError(f"{path} is no deployment file: it says no version; get one from who deployed")
         try:
-            return cls.model_validate(document)
+            found = cls.model_validate(document)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or "the file"
             raise DeploymentError(
                 f"the deployment file {path} is not valid: {where}: {first['msg']}; get it again from who deployed"
             ) from None
+        refuse_spots(found.spec, f"the deployment file {path}")
+        return found
 
     def save(self, path: str | Path) -> None:
         """Whole or not at all, over what was there."""
@@ -104,3 +110,11 @@ class Deployment(BaseModel):
     def digest(self) -> bytes:
         """sha2-256 of the canonical JSON: of what a file says, however it is laid out."""
         return block_digest(canonical.encode(self.to_json()))
+
+
+def refuse_versions(document: object, what: str) -> None:
+    """Raises UsageError where a deployment's JSON, or the spec in it, is of another version of the protocol."""
+    if isinstance(document, dict):
+        refuse_other_version(document.get("v"), what)
+        if isinstance(spec := document.get("spec"), dict):
+            refuse_other_version(spec.get("v"), f"the spec in {what}")

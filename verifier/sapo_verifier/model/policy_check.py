@@ -44,7 +44,7 @@ class Held:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.policy: bytes | None = None  # None: the base itself
+        self.policy: bytes | None = None  # PolicyManifest.weights; None: the base itself
         self.full = False  # all weights are the policy's, so the base is not in here any more
         self._originals = Originals()
         self._layers: Layers = linear_layers(model)
@@ -112,7 +112,7 @@ class PolicyModels:
 
     def _model(self, audit: Audit, weights: bytes | None) -> Any:
         """The base's model with these weights; None: the base's own."""
-        base, policy, lora = audit.base, audit.facts.policy, audit.policy.lora
+        base, policy, lora = audit.base, audit.policy.weights(), audit.policy.lora
         held = self._held.get(base.digest)
         if held is not None and held.full and (weights is None or lora is not None):
             held = None

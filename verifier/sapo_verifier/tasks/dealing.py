@@ -15,6 +15,7 @@ MAX_ATTEMPTS = 64  # changing this changes which slots can be dealt at all
 _INSTRUCTIONS = {
     "tag": "Put the final answer, and nothing else, inside <answer></answer>.",
     "brackets": "Reply with the final answer only, inside angle brackets, like <42>.",
+    "whole": "Reply with the final answer and nothing else.",
 }
 
 
@@ -63,7 +64,7 @@ def _attempt(
 def instruction(answer_style: str) -> str:
     """How to write the answer, as prompts say it."""
     if answer_style not in _INSTRUCTIONS:
-        raise ValueError(f"answer style {answer_style!r} is neither 'tag' nor 'brackets'")
+        raise ValueError(f"answer style {answer_style!r} is none of {', '.join(_INSTRUCTIONS)}")
     return _INSTRUCTIONS[answer_style]
 
 

@@ -14,13 +14,16 @@ def extract(text: str, answer_style: str) -> str | None:
 
     `tag`: the last `<answer>` that is closed, up to the first `</answer>` after it, stripped; so it holds neither.
     `brackets`: the whole text is `<x>` and x holds neither `<` nor `>`; nothing is stripped.
+    `whole`: the text itself, stripped as for `tag`; every text is an answer.
     """
+    if answer_style == "whole":
+        return text.strip()
     if answer_style == "brackets":
         inner = text[1:-1]
         whole = len(text) >= 2 and text[0] == "<" and text[-1] == ">"
         return inner if whole and "<" not in inner and ">" not in inner else None
     if answer_style != "tag":
-        raise ValueError(f"answer style {answer_style!r} is neither 'tag' nor 'brackets'")
+        raise ValueError(f"answer style {answer_style!r} is none of tag, brackets, whole")
     start = text.rfind(OPEN, 0, max(text.rfind(CLOSE), 0))
     if start < 0:
         return None
