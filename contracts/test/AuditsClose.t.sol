@@ -5,18 +5,27 @@ import {IAudits} from "../src/interfaces/IAudits.sol";
 import {IDisputes} from "../src/interfaces/IDisputes.sol";
 import {AuditsTest} from "./AuditsTest.sol";
 
-/// @dev Takes no ether back.
+/// @dev Takes no ether back. If it is told to, it refuses at such length that whoever copies its answer runs dry.
 contract Stubborn {
-    error KeepIt();
+    bool private immutable AT_LENGTH;
 
-    constructor() payable {}
+    constructor(bool atLength) payable {
+        AT_LENGTH = atLength;
+    }
 
     function dispute(IDisputes disputes, uint256 index, uint256 bond) external {
         disputes.dispute{value: bond}(index, index);
     }
 
     receive() external payable {
-        revert KeepIt();
+        if (!AT_LENGTH) revert();
+        assembly ("memory-safe") {
+            // Memory for half a million gas, and then the rest is burned, but for what this takes.
+            let size := 480000
+            mstore(size, 1)
+            for {} gt(gas(), 10000) {} {}
+            revert(0, size)
+        }
     }
 }
 
@@ -124,7 +133,15 @@ contract AuditsCloseTest is AuditsTest {
 
     /// @dev Then it is burned, and the dispute is closed: nothing is kept for ever.
     function test_closeDispute_burnsWhatTheDisputerDoesNotTake() public {
-        Stubborn disputer = new Stubborn{value: DISPUTE_BOND}();
+        _burnsFor(new Stubborn{value: DISPUTE_BOND}(false));
+    }
+
+    /// @dev Nor does it help to answer with very many bytes.
+    function test_closeDispute_burnsWhatIsRefusedAtLength() public {
+        _burnsFor(new Stubborn{value: DISPUTE_BOND}(true));
+    }
+
+    function _burnsFor(Stubborn disputer) private {
         disputer.dispute(disputes, index, DISPUTE_BOND);
         vote(R, 2, ballots(0, 8, 0, 0));
         enter(R + 6);
@@ -133,7 +150,7 @@ contract AuditsCloseTest is AuditsTest {
         uint256 amount = DISPUTE_BOND + BOND / 10;
         vm.expectEmit(address(disputes));
         emit IDisputes.DisputeClosed(index, R, address(disputer), index, amount, true);
-        disputes.closeDispute(index, index);
+        disputes.closeDispute{gas: 5_000_000}(index, index);
         eq(address(0).balance - burned, amount);
         eq(address(disputes).balance, 0);
         _isClosed(index, address(disputer));

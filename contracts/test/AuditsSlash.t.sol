@@ -6,8 +6,10 @@ import {IDisputes} from "../src/interfaces/IDisputes.sol";
 import {INodes} from "../src/interfaces/INodes.sol";
 import {IProofs} from "../src/interfaces/IProofs.sol";
 import {FraudProofs} from "../src/libraries/FraudProofs.sol";
+import {Protocol} from "../src/libraries/Protocol.sol";
 import {Tallies} from "../src/libraries/Tallies.sol";
 import {FraudTest} from "./FraudTest.sol";
+import {Trees} from "./harness/Trees.sol";
 
 /// @dev What a proof or a rejection does to the node, to its other batches, and to the totals.
 contract AuditsSlashTest is FraudTest {
@@ -171,12 +173,22 @@ contract AuditsSlashTest is FraudTest {
         }
     }
 
-    /// @dev Its node slashed itself, or was slashed for another batch: that frees no accomplice.
+    /// @dev Its node has itself proven false with another batch, which nobody accepted: that frees no accomplice.
     function test_proof_ofABatchThatIsVoidFinesItsAcceptersAndSlashesNobodyTwice() public {
         _cheatIn();
+        commit(actors[0], R + 1, 1);
+        enter(R + 1);
+        bytes32[] memory two = new bytes32[](2);
+        (two[0], two[1]) = (Protocol.leaf(0, 0, ROOT), Protocol.leaf(1, 1, ROOT));
+        bytes32 captured = rounds.poke();
+        vm.prank(actors[0]);
+        uint256 second = rounds.submit(actors[0], R + 1, captured, MANIFEST, Trees.root(two), 0);
         voteAlike(R, 1, 6, list(A, A));
         enter(R + 3);
-        _slashedForAnother();
+        vm.prank(actors[5]);
+        proofs.proveLength(second, FraudProofs.Leaf(0, 0, ROOT, Trees.path(two, 0)));
+        eq(nodes.nodeOf(actors[0]).state, INodes.State.Slashed);
+        is_(second, IAudits.State.ProvenFalse);
         is_(index, IAudits.State.Void);
         uint256 held = address(nodes).balance;
         vm.expectEmit(address(proofs));
