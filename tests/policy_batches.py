@@ -14,7 +14,15 @@ from sapo_verifier.checks import batch_root, check_batch
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.networks import pocket_spec
-from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, Record, decode_records, encode_records
+from sapo_verifier.objects import (
+    NO_AUDIT,
+    BatchManifest,
+    GroupBlock,
+    PolicyManifest,
+    Record,
+    decode_records,
+    encode_records,
+)
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import TaskWorker, deal, rewards
 
@@ -101,7 +109,8 @@ class Made:
 def declared(data: bytes, **changes: object) -> tuple[bytes, dict[bytes, Found]]:
     """The digest and the blocks of a policy manifest for these weights; its fields can be changed."""
     chunks = [data[at : at + BLOCK_LIMIT] for at in range(0, len(data), BLOCK_LIMIT)]
-    fields = {"base": "pocket", "kind": "full", "size": len(data), "blocks": [block_digest(c) for c in chunks]}
+    names = [block_digest(chunk) for chunk in chunks]
+    fields = {"audit": NO_AUDIT, "base": "pocket", "kind": "full", "size": len(data), "blocks": names}
     manifest = PolicyManifest.model_validate(fields | changes).encode()
     return block_digest(manifest), {block_digest(block): block for block in [manifest, *chunks]}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from sapo_client.batches.auditing import AuditCounts, Auditor, Seen
 from sapo_client.batches.presence import Wish
+from sapo_client.batches.seeds import Seeds
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import Ballot, BallotBox, deal_of
 from sapo_client.duties.bond import Bond
@@ -32,6 +33,7 @@ from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.checks import verdict
 from sapo_verifier.facts import BatchInfo
+from sapo_verifier.ipfs import BlockError, BlockUnavailable
 from sapo_verifier.proofs import Proof
 
 GAS = 1_000_000
@@ -170,10 +172,29 @@ class FakePresence:
         return [wish for wish in wishes if wish.batch.index in self.away]
 
 
+@dataclass
+class FakeStore:
+    """The blocks that a daemon has."""
+
+    blocks: dict[bytes, bytes] = field(default_factory=dict)
+
+    def get_many(
+        self, wants: Sequence[tuple[bytes, int]], peers: Sequence[str], *, deadline: float
+    ) -> dict[bytes, bytes | BlockError]:
+        return {digest: self.blocks.get(digest) or BlockUnavailable("it was never put") for digest, _ in wants}
+
+
+class Unasked(Seeds):
+    """Salts as they are, for policies without a manifest, whose `audit` nobody can read."""
+
+    def why_none(self, round_: int) -> str:
+        return ""
+
+
 class Voter:
     """One node's votes, with an outbox and a ballot box of its own, which `restart` opens again."""
 
-    def __init__(self, network: Network, account: int, folder: Path) -> None:
+    def __init__(self, network: Network, account: int, folder: Path, seeds: type[Seeds] = Unasked) -> None:
         self.network, self.account = network, account
         self.folder = folder / str(account)
         self.folder.mkdir()
@@ -186,6 +207,9 @@ class Voter:
         unused: Any = None
         self.auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node)
         self.pool = FakePool()
+        self.store = FakeStore()
+        store: Any = self.store
+        self.seeds = seeds.of(network.chain.account(account), self.node, self.reader, store)
         self.open()
 
     def open(self) -> None:
@@ -205,7 +229,7 @@ class Voter:
             actor,
             bond,
             Promises(self.reader, bond, pays=True),
-            Verdicts(actor, self.ballots, self.auditor, pool, presence, watches, blocks),
+            Verdicts(actor, self.ballots, self.auditor, pool, presence, watches, blocks, self.seeds),
             Disputes(actor, self.ballots, self.auditor, presence, watches),
             Settler(actor, self.auditor, pool),
             watches,
@@ -272,6 +296,7 @@ def light_parts(voter: Voter, **others: Any) -> Any:
         "turns": voter.turns,
         "blocks": voter.blocks,
         "learner": SimpleNamespace(published=None),
+        "seeds": voter.seeds,
         "promises": voter.duties.promises,
         "duties": None,
         "elsewhere": SimpleNamespace(look=lambda current, info: ""),

@@ -13,6 +13,7 @@ from typing import Any
 from eth_account import Account
 
 from sapo_client.batches.pins import PinBook
+from sapo_client.batches.seeds import Seeds
 from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.registration import ensure_registered
 from sapo_client.node.compose import Makers, Resources, compose
@@ -166,6 +167,7 @@ class FormulaNode:
             model=FormulaModel(),
             pins=pins,
             requests=requests,
+            seeds=Seeds.of(self._account, self.address, reader, store),
             ballots=ballots,
             config=nothing,
             seed=0,

@@ -11,10 +11,12 @@ from sapo_client.batches.submitting import Submissions
 from sapo_client.duties.claiming import claim_all
 from sapo_client.duties.registration import ensure_registered
 from sapo_client.node.loop import Node
+from sapo_client.policy.published import Published
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_verifier.chain.contracts import Call
+from sapo_verifier.objects import NO_AUDIT, PolicyManifest
 from sapo_verifier.proofs import Proof
-from voters import FAIL, POLICY, Voter, begin, commit, light_parts, play_round, set_back, settle_outboxes
+from voters import FAIL, Voter, begin, commit, light_parts, play_round, set_back, settle_outboxes
 
 ACCOUNTS = (1, 2, 3, 4)
 R = 2
@@ -125,7 +127,7 @@ def test_a_proof_is_sent_while_its_batch_is_open_and_not_after(network: Network,
 
 def test_pokes_policies_and_batches_of_the_loop(network: Network, voters: dict[int, Voter]) -> None:
     voter, round_, unused = voters[1], R + 2, cast("Any", None)
-    published = SimpleNamespace(manifest=b"", blocks=[], digest=POLICY)
+    published = Published.of(PolicyManifest(audit=NO_AUDIT, base="tiny", kind="base", size=0, blocks=[]).encode(), [])
     learner = SimpleNamespace(published=published, config=SimpleNamespace(own_groups=2))
     parts = light_parts(voter, learner=learner)
     polls: Any = SimpleNamespace(wait=lambda _: network.chain.mine(), is_set=lambda: False)

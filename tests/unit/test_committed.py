@@ -11,6 +11,9 @@ from sapo_client.policy.policy import Policy
 from sapo_client.policy.published import Published
 from sapo_client.training.sapo import TrainConfig, make_optimizer
 from sapo_devnet.testkit.tiny_policy import tiny_policy
+from sapo_verifier.objects import NO_AUDIT
+
+AUDIT, OTHER = b"\5" * 32, b"\6" * 32
 
 
 @pytest.fixture
@@ -24,7 +27,7 @@ def changed(policy: Policy, folder: Path, round_: int) -> Published:
         next(iter(policy.parameters())).add_(1.0 + round_)
     policy.untouched = False
     published = policy.publish()
-    state = {PUBLISHED: "0x" + published.digest.hex()}
+    state = {PUBLISHED: published.manifest.decode()}
     save_checkpoint(folder, policy, make_optimizer(policy, TrainConfig()), round_=round_, state=state)
     return published
 
@@ -35,8 +38,10 @@ def test_they_are_there_while_the_block_lasts(tmp_path: Path, policy: Policy) ->
     first = changed(policy, folder, 1)
     latest = changed(policy, folder, 2)
     for wanted in (base, first, latest):
-        with committed_weights(policy, latest, wanted.digest, folder) as found:
-            assert found == wanted
+        committed = wanted.under(AUDIT)
+        assert (committed.digest != wanted.digest, committed.blocks == wanted.blocks) == (True, True)
+        with committed_weights(policy, latest, committed.digest, [OTHER, AUDIT], folder) as found:
+            assert found == committed
             assert policy.publish() == wanted
             assert policy.untouched == (wanted == base)
         assert policy.publish() == latest
@@ -47,7 +52,7 @@ def test_they_go_back_when_the_block_fails(tmp_path: Path, policy: Policy) -> No
     folder = tmp_path / "checkpoints"
     first = changed(policy, folder, 1)
     latest = changed(policy, folder, 2)
-    with pytest.raises(KeyError), committed_weights(policy, latest, first.digest, folder):
+    with pytest.raises(KeyError), committed_weights(policy, latest, first.digest, [NO_AUDIT], folder):
         raise KeyError
     assert policy.publish() == latest
 
@@ -56,15 +61,17 @@ def test_a_digest_that_nothing_has_is_none(tmp_path: Path, policy: Policy) -> No
     folder = tmp_path / "checkpoints"
     first = changed(policy, folder, 1)
     latest = changed(policy, folder, 2)
-    with committed_weights(policy, latest, bytes(32), folder) as found:
+    with committed_weights(policy, latest, bytes(32), [NO_AUDIT], folder) as found:
         assert found is None
+    with committed_weights(policy, latest, first.under(AUDIT).digest, [OTHER], folder) as found:
+        assert found is None, "of another audit, which is not known here"
     (folder / "round-00000001" / "weights.safetensors").write_bytes(b"")
-    with committed_weights(policy, latest, first.digest, folder) as found:
+    with committed_weights(policy, latest, first.digest, [NO_AUDIT], folder) as found:
         assert found is None
     assert policy.publish() == latest
 
 
 def test_a_base_that_was_never_trained_is_at_hand(tmp_path: Path, policy: Policy) -> None:
     latest = policy.publish()
-    with committed_weights(policy, latest, policy.published_base().digest, tmp_path / "none") as found:
+    with committed_weights(policy, latest, policy.published_base().digest, [NO_AUDIT], tmp_path / "none") as found:
         assert found == latest

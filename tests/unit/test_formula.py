@@ -36,13 +36,13 @@ def worker() -> Iterator[TaskWorker]:
 
 
 def audit_of(worker: TaskWorker, *, published: bool) -> Audit:
-    """A batch by the formula, under its own name, or under that of the base itself."""
+    """A batch by the formula, committed for some round, or under that of the base itself."""
     if not published:
         sealed = honest(worker).seal()
         return sealed.audit(worker, lambda _: pytest.fail("no tokenizer is asked for"))
     spec = formula_spec()
     base = formula_base(spec)
-    policy = published_formula(base)
+    policy = published_formula(base).under(b"\7" * 32)
     facts = BatchFacts.dealt(CHAIN, ROUNDS, 7, NODE, BEACON, policy.digest, 2)
     made, blocks = formula_batch(spec, facts, base, worker)
     return Audit(made, spec, {**blocks, policy.digest: policy.manifest}, worker, lambda _: pytest.fail("not asked for"))

@@ -22,7 +22,7 @@ from sapo_verifier.model.forward import Passage
 from sapo_verifier.model.lora import adapted_layers, merge, read_adapter, target_names
 from sapo_verifier.model.sampling import NotFiniteError
 from sapo_verifier.model.weights import WeightsError, tensors_of
-from sapo_verifier.objects import PolicyManifest
+from sapo_verifier.objects import NO_AUDIT, PolicyManifest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -240,7 +240,7 @@ def test_older_weights_come_back_for_a_round_that_is_asked_for_again(folder: Pat
     base = policy.publish()
     learn(policy)
     latest, merged = policy.publish(), {name: tensor.clone() for name, tensor in policy.weights().items()}
-    with committed_weights(policy, latest, base.digest, tmp_path) as published:
+    with committed_weights(policy, latest, base.digest, [NO_AUDIT], tmp_path) as published:
         assert published == base
         assert same(policy.weights(), base_weights(folder))
     assert policy.publish() == latest

@@ -23,7 +23,9 @@ from sapo_verifier.audit import Found, fetch_batch
 from sapo_verifier.checks import check_batch
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
+from sapo_verifier.model import policy_check
 from sapo_verifier.model.policy_check import PolicyModels
+from sapo_verifier.model.weights import load_weights
 from sapo_verifier.objects import Record
 from sapo_verifier.schedule import KEEP_AFTER
 from sapo_verifier.tasks import TaskWorker
@@ -97,6 +99,24 @@ def test_finite_weights_whose_logits_are_not_are_void(shared: World, policy: Pol
     outcome = made_by(shared, policy, slots=1, says=says).check(models)
     assert outcome.status == "void"
     assert "not finite" in outcome.reason
+
+
+def test_equal_weights_of_two_rounds_are_loaded_once(
+    shared: World, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their manifests differ in `audit`, and so do their digests."""
+    loads: list[bytes] = []
+
+    def counted(model: Any, data: bytes) -> None:
+        loads.append(data)
+        load_weights(model, data)
+
+    monkeypatch.setattr(policy_check, "load_weights", counted)
+    models, data = PolicyModels(shared.bases), policy.weight_bytes()
+    for audit in (b"\1" * 32, b"\2" * 32):
+        made = made_by(shared, policy, slots=1, says=declared(data, audit=audit))
+        assert made.check(models).status == "pass"
+    assert loads == [data]
 
 
 def test_blocks_that_hold_less_than_the_manifest_says_fail(shared: World, policy: Policy, models: PolicyModels) -> None:

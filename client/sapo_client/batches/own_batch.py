@@ -10,6 +10,7 @@ from pathlib import Path
 from sapo_client.batches.committed import committed_weights
 from sapo_client.batches.ingest import training_groups
 from sapo_client.batches.publish import check_own, make_batch
+from sapo_client.batches.seeds import Seeds
 from sapo_client.batches.submitting import OwnRound, Submissions
 from sapo_client.generation.engine import Engine
 from sapo_client.generation.records import RecordStats
@@ -28,11 +29,13 @@ class OwnBatches(Submissions):
     policy: Policy
     engine: Engine
     checkpoints: Path
+    seeds: Seeds
 
     def publish(self, round_: int, beacon: bytes, latest: Published) -> OwnRound:
         """Generate, put the blocks to IPFS and submit, once.
 
-        latest: the policy as it is now. Raises UnfitBatchError for a batch that our own checks refuse.
+        latest: the policy as it is now, before any round's `audit`. Raises UnfitBatchError for a batch that our own
+        checks refuse.
         """
         facts = self.dealt(round_, beacon)
         if facts is None:
@@ -40,7 +43,8 @@ class OwnBatches(Submissions):
         submitted = self.submitted(facts)
         if submitted is not None and (audit := self._fetched(submitted)) is not None:
             return own_round(audit, self.policy)
-        with committed_weights(self.policy, latest, facts.policy, self.checkpoints) as published:
+        audits = self.seeds.audits(round_, facts.policy)
+        with committed_weights(self.policy, latest, facts.policy, audits, self.checkpoints) as published:
             if published is None:
                 return OwnRound(
                     [],

@@ -9,6 +9,7 @@ from sapo_client.batches.auditing import AuditCounts, Auditor
 from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.pool import Pool
 from sapo_client.batches.presence import Presence, Watch
+from sapo_client.batches.seeds import Seeds
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import Ballot, BallotBox, Deal, deal_of
 from sapo_client.duties.promises import Promise
@@ -40,6 +41,7 @@ class Verdicts:
     presence: Presence
     watches: Watches
     blocks: KeptBlocks
+    seeds: Seeds
 
     def reveal(self, current: int, stage: int) -> None:
         """What was committed in an earlier round is revealed in this one, or it costs a fee."""
@@ -74,6 +76,9 @@ class Verdicts:
             return AuditCounts()
         if self.actor.reader.batch_of(self.actor.node, voted) is None:
             return AuditCounts()  # only who has a batch in the round judges it
+        if stage == 1 and (words := self.seeds.why_none(voted)):
+            self.actor.say(f"this node commits no verdicts on round {voted} in stage 1: {words}")
+            return AuditCounts()
         window = self.auditor.window(voted, stage)
         judged = window if stage == 1 else [b for b in window if self.actor.audits.outcome_of(b.index).in_stage_2]
         return self.judge(deal, window, judged) if judged else AuditCounts()
@@ -116,7 +121,8 @@ class Verdicts:
         word = sum(verdicts.get(batch.index, Verdict.ABSTAIN) << (2 * j) for j, batch in enumerate(window))
         if word:
             block = report_block(deal.round, deal.stage, self.actor.node, verdicts, found)
-            self.ballots.put(Ballot(deal, word, block, secrets.token_bytes(32)))
+            salt = self.seeds.seed(deal.round) if deal.stage == 1 else secrets.token_bytes(32)
+            self.ballots.put(Ballot(deal, word, block, salt))
 
     def send(self, deal: Deal) -> None:
         """Commit to the ballot of a deal, unless that is done. The contract takes one commitment, and keeps the first;

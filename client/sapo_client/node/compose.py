@@ -13,6 +13,7 @@ from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.pins import PinBook
 from sapo_client.batches.pool import Pool
 from sapo_client.batches.presence import Presence
+from sapo_client.batches.seeds import Seeds
 from sapo_client.batches.spares import Spares
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import BallotBox
@@ -68,6 +69,7 @@ class Resources:
     model: PolicyModel | None  # answers the policy check; None: that check is left out
     pins: PinBook
     requests: RequestBook  # what its operator asks of it
+    seeds: Seeds  # the salts that its policies vouch for
     ballots: BallotBox | None  # where the node's verdicts are kept; None: it does not vote
     config: "TrainConfig"
     seed: int
@@ -134,6 +136,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         spec=spec,
         node=node,
         checkpoints=checkpoints,
+        seeds=open_.seeds,
     )
     turns = Turns(node, outbox)
     elsewhere = KeyWatch(reader, outbox, node, open_.endpoint, say)
@@ -148,7 +151,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
     duties = (
         None
         if open_.ballots is None
-        else _duties(actor, promises, open_.ballots, open_.peers, auditor, pool, blocks, makers)
+        else _duties(actor, promises, open_.ballots, open_.peers, auditor, pool, blocks, open_.seeds, makers)
     )
     parts = Parts(
         home=open_.home,
@@ -161,6 +164,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         pool=pool,
         own=own,
         learner=learner,
+        seeds=open_.seeds,
         promises=promises,
         history=History(open_.home, outbox, open_.history_rounds),
         duties=duties,
@@ -185,6 +189,7 @@ def _duties(
     auditor: Auditor,
     pool: Pool,
     blocks: KeptBlocks,
+    seeds: Seeds,
     makers: Makers,
 ) -> Duties:
     presence = Presence(auditor, peers)
@@ -193,7 +198,7 @@ def _duties(
         actor=actor,
         bond=promises.bond,
         promises=promises,
-        verdicts=makers.verdicts(actor, ballots, auditor, pool, presence, watches, blocks),
+        verdicts=makers.verdicts(actor, ballots, auditor, pool, presence, watches, blocks, seeds),
         disputes=Disputes(actor, ballots, auditor, presence, watches),
         settler=Settler(actor, auditor, pool),
         watches=watches,

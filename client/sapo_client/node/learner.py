@@ -29,7 +29,7 @@ REPORT, NOTES = "report", "notes"
 class Learner:
     """The policy, its optimizer, and their checkpoints. `resume` comes first."""
 
-    published: Published  # what the weights are published as
+    published: Published  # what the weights are published as, before any round's `audit`
 
     def __init__(self, policy: Policy, config: TrainConfig, checkpoints: Path, name: str) -> None:
         """name: of the node's own random choices."""
@@ -82,7 +82,7 @@ class Learner:
             "training": dataclasses.asdict(stats),
         }
         noted = dict(notes or {})
-        state = {PUBLISHED: "0x" + published.digest.hex(), REPORT: learned, NOTES: noted}
+        state = {PUBLISHED: published.manifest.decode(), REPORT: learned, NOTES: noted}
         save_checkpoint(self._checkpoints, self.policy, self._optimizer, round_=round_, state=state)
         self._is_dirty = False
         self.trained, self.published, self.learned, self.notes = round_, published, learned, noted

@@ -16,6 +16,7 @@ from pathlib import Path
 from sapo_client.batches.auditing import AuditCounts, Auditor
 from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.pool import Pool
+from sapo_client.batches.seeds import Seeds
 from sapo_client.batches.submitting import OwnRound
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
@@ -71,6 +72,7 @@ class Parts:
     pool: Pool
     own: Publisher
     learner: Learns
+    seeds: Seeds
     promises: Promises
     history: History
     duties: Duties | None  # None: it only publishes
@@ -295,7 +297,7 @@ class Node:
 
     def _commit(self, round_: int, info: NodeInfo) -> None:
         """Publish the weights and commit them for the next round that can still be committed for."""
-        parts, published = self._parts, self._parts.learner.published
+        parts = self._parts
         target = max(round_, self._reader.current_round()) + 1
         if parts.last_round is not None and target > parts.last_round:
             return
@@ -305,6 +307,7 @@ class Node:
         if parts.outbox.call_of(key) is not None or self._reader.policy_of(parts.node, target) is not None:
             return
         self._status.update(phase="committing its policy")
+        published = parts.learner.published.under(parts.seeds.audit(target))
         parts.blocks.keep([published.manifest, *published.blocks], target)
         slots = min(parts.learner.config.own_groups, self._spec.max_slots)
         call = Call("rounds", "commitPolicy", (parts.node, target, published.digest, slots))

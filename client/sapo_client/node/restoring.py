@@ -139,7 +139,7 @@ def _losses(
         fees += audits.terms().missed_batch_fee
         yield (
             f"fee {coins(audits.terms().missed_batch_fee)}: a policy is committed for round {round_}, and its weights "
-            "are lost, so its batch cannot be made (unless they are the untouched base's)"
+            "are lost, so its batch cannot be made (unless nothing was learned since the backup, or ever)"
         )
     yield f"fees in all: {coins(fees)} coins of the bond"
     rounds = range(max(0, current - FINAL_AFTER + 1), current + 1)
@@ -179,15 +179,11 @@ def _known(ballots: Path, round_: int, stage: int, node: str) -> set[bytes]:
 
 
 def _unpublished(reader: ChainReader, node: str, current: int, checkpoints: "Sequence[Checkpoint]") -> Iterator[int]:
-    """Rounds for which a policy is committed, whose batch is not there, and whose weights the backup does not have."""
-    known: set[object] = set()
-    if checkpoints:
-        from sapo_client.batches.committed import PUBLISHED  # torch
-
-        known = {each.state.get(PUBLISHED) for each in checkpoints}
+    """Rounds for which a policy is committed, whose batch is not there, and whose weights the backup does not have.
+    What is committed for a round was learned up to the round before it."""
+    latest = max((each.round for each in checkpoints), default=-1)
     for round_ in range(max(0, current), current + 2):
-        policy = reader.policy_of(node, round_)
-        if policy is None or "0x" + policy.digest.hex() in known:
+        if round_ - 1 <= latest or reader.policy_of(node, round_) is None:
             continue
         if reader.batch_of(node, round_) is None:
             yield round_

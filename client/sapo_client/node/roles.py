@@ -32,7 +32,7 @@ class Shares(Protocol):
 class Learns(Protocol):
     """Trains the policy that is committed: learner.Learner. `resume` comes first."""
 
-    published: Published  # what the weights are published as
+    published: Published  # what the weights are published as, before any round's `audit`
     trained: int  # the last round whose training is in the weights
     learned: dict[str, Any]  # what the report says of it
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import torch
 
 from sapo_client.batches.pins import PinBook
+from sapo_client.batches.seeds import Seeds
 from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.registration import ensure_registered
 from sapo_client.generation.factory import make_engine
@@ -110,6 +111,7 @@ def _open(ready: Ready, store: BlockStore, status: StatusFile, stop: threading.E
         model=policy_model(bases, device=device) if settings.audit.policy_check else None,
         pins=pins,
         requests=requests,
+        seeds=Seeds.of(ready.account, node, reader, store),
         ballots=ballots,
         config=train_config(settings.sapo),
         seed=settings.sapo.seed,

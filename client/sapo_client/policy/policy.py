@@ -154,7 +154,7 @@ class Policy:
         manifest = PolicyManifest(
             audit=NO_AUDIT, base=self.base.id, kind=kind, size=len(data), blocks=digests, lora=lora
         ).encode()
-        return Published(manifest, blocks, block_digest(manifest))
+        return Published.of(manifest, blocks)
 
     def load_base(self) -> None:
         """Back to the base's own weights. Raises BaseLoadError where they are read from its files."""

@@ -14,7 +14,10 @@ class Published:
     blocks: list[bytes]
     digest: bytes
 
+    @classmethod
+    def of(cls, manifest: bytes, blocks: list[bytes]) -> "Published":
+        return cls(manifest, blocks, block_digest(manifest))
+
     def under(self, audit: bytes) -> "Published":
         """The same weights as they are committed for a round: with that round's `audit`, and so another digest."""
-        manifest = PolicyManifest.parse(self.manifest).under(audit).encode()
-        return Published(manifest, self.blocks, block_digest(manifest))
+        return Published.of(PolicyManifest.parse(self.manifest).under(audit).encode(), self.blocks)

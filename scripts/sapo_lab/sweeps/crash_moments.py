@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sapo_client.policy.checkpoint import latest_checkpoint
+from sapo_client.state.home import OWED
 from sapo_devnet.nodes import DevnetNode
 from sapo_devnet.processes import Process
 from sapo_devnet.testkit.alive import wait_until
@@ -22,7 +23,7 @@ from sapo_devnet.testkit.swarm import SECONDS, Swarm, sapo, swarm
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.events import pages
 from sapo_verifier.cid import block_digest
-from sapo_verifier.objects import BatchManifest
+from sapo_verifier.objects import NO_AUDIT, BatchManifest, PolicyManifest
 
 RUNNER = Path(__file__).with_name("crash_runner.py")
 FIRST = 4  # the round of the first crash: by then there are batches to audit, votes to reveal, and old checkpoints
@@ -248,7 +249,9 @@ class Crashes:
         assert not said, said
         assert latest.round == round_ > self.checkpoint, f"the latest checkpoint is of round {latest.round}"
         self.checkpoint = round_
-        assert latest.state["published"] == "0x" + policy.digest.hex(), "committed is what was saved"
+        name = policy.digest.hex()
+        committed = PolicyManifest.parse((node.home / OWED / name / name).read_bytes())
+        assert latest.state["published"] == committed.under(NO_AUDIT).encode().decode(), "committed is what was saved"
         reports = [report for report in node.rounds() if report["round"] == round_]
         lines = (node.home / "rounds.jsonl").read_text().count(f'{{"round": {round_},')
         assert (len(reports), lines) == (1, 1), f"round {round_} is reported {lines} times"
