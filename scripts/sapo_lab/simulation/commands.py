@@ -1,30 +1,40 @@
 """The command line of scripts/simulate. Nothing heavy is imported before a command runs."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
 from sapo_devnet.checkout import ROOT
-from sapo_lab.simulation.choices import Rules, Strategy
+from sapo_lab.simulation.choices import Rules, Scores, Setting, Strategy
 
 DOCS = ROOT / "docs" / "results"
 MOST_NODES = 100_000
-CENSORED = ((3, 1), (4, 1), (4, 2), (5, 1), (5, 2), (10, 3), (10, 4), (50, 5), (50, 10), (50, 15), (50, 17),
-            (1_000, 100), (1_000, 200), (1_000, 300), (1_000, 340), (1_000, 400))  # fmt: skip
+CENSORED = ((5, 1), (6, 1), (6, 2), (10, 2), (10, 3), (50, 5), (50, 10), (50, 15), (50, 17),
+            (1_000, 100), (1_000, 200), (1_000, 300), (1_000, 333), (1_000, 400))  # fmt: skip
 
 HELP = """what to show:
   rounds       play rounds of one swarm (default): outcomes and pay by strategy
   table        honest and false batches, by size of the network and malicious share
-  attacks      what each strategy wins and loses per round
-  censors      what a coalition earns that voids everybody else's batches
-  coverage     how many voters see a batch
+  values       what each strategy is worth against being honest, by share and turnout
+  attacks      the same in parts, at one turnout
+  censors      what a coalition earns that voids everybody else's batches, or the best
+  junk         what made-up hashes with full claims take from others
+  coverage     how many voters see a batch, and how often they are too few, exact
   thresholds   fates of honest and false batches by malicious share, exact
   convictions  how likely an honest batch is slashed, exact
   detection    how likely a false batch is found, by how many run the model, exact
-  choices      the same with other windows and other least numbers of rejects, exact
+  choices      other windows and other least numbers of accepts and rejects, exact
+  grinding     how many beacons buy a paid false batch, exact
+  outage       what it costs an honest node to be away
+  caps         what a cap on a verdict's pay leaves of it, exact
   plot         write docs/results/economics.png and docs/results/economics.csv
+
+`values` and `attacks` take minutes; with --keep FILE they go on where they were cut short.
 """
+SHOWS = ("rounds", "table", "values", "attacks", "censors", "junk", "coverage", "thresholds", "convictions",
+         "detection", "choices", "grinding", "outage", "caps", "plot")  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--nodes {options.nodes}: a network has 2 to {MOST_NODES:,} nodes here")
     if not 0 <= options.malicious < 100 or not 0 <= options.without_model <= 100:
         parser.error("--malicious and --without-model are percentages; some node has to be honest")
+    if not 0 < options.turnout <= 100:
+        parser.error(f"--turnout {options.turnout}: a percentage above 0 of the honest nodes votes")
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: play at least one round")
     rules = Rules(**{f.name: getattr(options, f.name) for f in fields(Rules)})
@@ -43,33 +55,47 @@ def main(arguments: list[str] | None = None) -> int:
         plot.write(rules, options.seed, options.out)
         print(f"wrote economics.png and economics.csv in {options.out}")
         return 0
-    print(_shows(options, rules)[options.what]())
+    from sapo_verifier.errors import SapoError
+
+    try:
+        print(_shows(options, rules)[options.what]())
+    except SapoError as error:
+        print(f"scripts/simulate: {error}", file=sys.stderr)
+        return error.exit_status
     return 0
 
 
 def _shows(options: argparse.Namespace, rules: Rules) -> dict[str, Callable[[], str]]:
-    from sapo_lab.simulation import odds, tables
+    from sapo_lab.simulation import grinding, odds, outage, tables, values
+    from sapo_lab.simulation.cells import Cells
     from sapo_lab.simulation.strategies import swarm
+    from sapo_lab.simulation.text import members
 
-    nodes, seed = options.nodes, options.seed
+    nodes, seed, turnout = options.nodes, options.seed, options.turnout / 100
+    setting = Setting(turnout, Scores[options.scores.upper()])
 
     def rounds() -> str:
-        bad = tables.members(nodes, options.malicious / 100)
-        also = [(strategy, tables.members(nodes, percent / 100)) for strategy, percent in options.also]
+        bad = members(nodes, options.malicious / 100)
+        also = [(strategy, members(nodes, percent / 100)) for strategy, percent in options.also]
         share = options.without_model / 100
         who = swarm(nodes, bad, Strategy[options.strategy.upper()], also=also, without_model=share)
-        return tables.one_swarm(who, rules, options.rounds, seed)
+        return tables.one_swarm(who, rules, options.rounds, setting, seed)
 
     return {
         "rounds": rounds,
-        "table": lambda: tables.outcomes_by_size(rules, seed),
-        "attacks": lambda: tables.attacks(rules, nodes, (0.01, 0.2, 0.34), seed),
+        "table": lambda: tables.outcomes_by_size(rules, setting, seed),
+        "values": lambda: values.values(rules, nodes, Cells(seed, options.keep)),
+        "attacks": lambda: values.attacks(rules, nodes, turnout, Cells(seed, options.keep)),
         "censors": lambda: tables.censorship(rules, CENSORED, seed),
-        "coverage": lambda: tables.coverage(rules, (5, 10, 50, 1_000, 10_000), seed),
-        "thresholds": lambda: odds.thresholds(rules, nodes),
-        "convictions": lambda: odds.convictions(rules),
-        "choices": lambda: odds.choices(rules, nodes),
+        "junk": lambda: tables.junk(rules, nodes, seed),
+        "coverage": lambda: odds.coverage(rules),
+        "thresholds": lambda: odds.thresholds(rules, nodes, turnout),
+        "convictions": lambda: odds.convictions(rules, turnout),
+        "choices": lambda: odds.choices(rules, nodes, turnout),
         "detection": lambda: odds.detection(rules, nodes),
+        "grinding": lambda: grinding.table(rules),
+        "outage": lambda: outage.table(rules),
+        "caps": lambda: odds.caps(rules),
     }
 
 
@@ -80,9 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    shows = ["rounds", "table", "attacks", "censors", "coverage", "thresholds", "convictions", "detection",
-             "choices", "plot"]  # fmt: skip
-    parser.add_argument("what", nargs="?", choices=shows, default="rounds", metavar="WHAT")
+    parser.add_argument("what", nargs="?", choices=SHOWS, default="rounds", metavar="WHAT")
     parser.add_argument("--nodes", type=int, default=1_000, help="default 1000")
     parser.add_argument("--malicious", type=float, default=20, metavar="PERCENT", help="of the nodes; default 20")
     strategies = [strategy.name.lower() for strategy in Strategy]
@@ -97,6 +121,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--without-model", type=float, default=0, metavar="PERCENT", help="of the honest that run no model; default 0"
+    )
+    parser.add_argument(
+        "--turnout", type=float, default=100, metavar="PERCENT", help="of the honest that vote; default 100"
+    )
+    names = [scores.name.lower() for scores in Scores]
+    parser.add_argument("--scores", choices=names, default="luck", help="of honest batches, for rounds and table")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="where values and attacks keep what they have computed"
     )
     parser.add_argument("--rounds", type=int, default=20, help="default 20")
     parser.add_argument("--seed", type=int, default=1, help="default 1")

@@ -1,7 +1,9 @@
 """Probabilities that are too small to be seen in a simulation, summed exactly.
 
-A voter's window covers a given batch with probability size / others (exactly (size + 1) / count for the `size` batches
-behind its own, size / count for the rest). Voters' windows are independent, so that votes are binomial.
+Windows start at a permutation of the round's batches. So a batch is seen from the `size` starts up to its own place,
+by whoever was dealt them: a random choice of nodes without repetition. One fewer if the batch's own node is among them,
+one more if the start before was dealt to a node whose own batch lies between, and is passed over. Votes are
+hypergeometric therefore, over one of three numbers of voters.
 """
 
 from dataclasses import dataclass
@@ -11,12 +13,19 @@ from math import lgamma, log
 import numpy as np
 
 from sapo_lab.simulation.choices import Rules
-from sapo_lab.simulation.rules import Floats
+from sapo_lab.simulation.rules import Bools, Floats, Ints, condemned
 
 
 @cache
 def _log_factorials(n: int) -> Floats:
     return np.array([lgamma(i + 1) for i in range(n + 1)])
+
+
+def _log_choose(n: int, k: Ints) -> Floats:
+    """Minus infinity where k is not from 0 to n."""
+    inside = np.clip(k, 0, n)
+    f = _log_factorials(n)
+    return np.where((k < 0) | (k > n), -np.inf, f[n] - f[inside] - f[n - inside])
 
 
 def binomial(n: int, p: float, most: int = 400) -> Floats:
@@ -30,34 +39,66 @@ def binomial(n: int, p: float, most: int = 400) -> Floats:
     return mass
 
 
+def seats(nodes: int, size: int) -> dict[int, float]:
+    """How many voters a batch is dealt to, and with which probability. nodes: with a batch, its own included."""
+    if size >= nodes - 1:
+        return {nodes - 1: 1.0}
+    own, ahead = size / nodes, 1 / nodes  # where the own node's window starts: within reach, or just before
+    longer = size / (nodes - 1)  # the window that starts just before passes over its own batch
+    neither = 1 - own - ahead
+    return {
+        size - 1: own * (1 - longer),
+        size: own * longer + neither * (1 - longer) + ahead,
+        size + 1: neither * longer,
+    }
+
+
+def votes(for_: int, against: int, nodes: int, size: int) -> Floats:
+    """P(a accepts and x votes against a batch), [a, x], if `for_` of the other nodes accept and `against` do not.
+
+    The rest of the other nodes does not vote.
+    """
+    others = nodes - 1
+    rest = others - for_ - against
+    most = min(size + 1, others)
+    a, x = np.arange(most + 1)[:, None], np.arange(most + 1)[None, :]
+    mass = np.zeros((most + 1, most + 1))
+    for voters, chance in seats(nodes, size).items():
+        ways = _log_choose(for_, a) + _log_choose(against, x) + _log_choose(rest, voters - a - x)
+        mass += chance * np.exp(ways - _log_choose(others, np.array(voters)))
+    return mass
+
+
 @dataclass(frozen=True)
 class Fate:
-    """Of one honest batch and of one false batch that a coalition defends, with everybody voting."""
+    """Of a batch. fined: accepts of stage 2, on the average, that cost their voters a penalty, as it ends rejected."""
 
     stage_1_accepts: float
     accepted: float
     rejected: float
+    fined: float
 
     @property
     def void(self) -> float:
         return max(0.0, 1.0 - self.accepted - self.rejected)
 
 
-def fate(for_: int, against: int, nodes: int, rules: Rules, against_rejects_in_1: bool = True) -> Fate:
+def fate(for_: int, against: int, nodes: int, rules: Rules) -> Fate:
     """A batch that `for_` voters accept and `against` reject whenever they are dealt it.
 
     `nodes` − 1 are its possible voters; for_ + against may be fewer (nodes that do not vote).
     """
-    others = nodes - 1
-    p1 = min(1.0, rules.window_size(1) / others)
-    p2 = min(1.0, rules.window_size(2) / others)
-    accepts, rejects = binomial(for_, p1), binomial(against, p1)
-    # Stage 1: no reject at all, and enough accepts.
-    first = float(rejects[0]) * float(accepts[rules.min_accepts :].sum()) if against_rejects_in_1 else 0.0
-    accepts, rejects = binomial(for_, p2), binomial(against, p2)
-    a, x = np.arange(len(accepts))[:, None], np.arange(len(rejects))[None, :]
-    mass = accepts[:, None] * rejects[None, :]
-    accepted = float(mass[(a >= rules.min_accepts) & (3 * a >= 2 * (a + x))].sum())
-    rejected = float(mass[(x >= rules.min_rejects) & (3 * x >= 2 * (a + x))].sum())
+    one, two = (votes(for_, against, nodes, rules.window_size(stage)) for stage in (1, 2))
+    first = float(one[rules.min_accepts :, 0].sum())
+    a, x = np.arange(len(two))[:, None], np.arange(len(two))[None, :]
+    accepts: Bools = (a >= rules.min_accepts) & (3 * a >= 2 * (a + x))
+    rejects = condemned(x, a + x, nodes, rules)
     # Stage 2's draw does not depend on stage 1's.
-    return Fate(first, first + (1 - first) * accepted, (1 - first) * rejected)
+    accepted, rejected = float(two[accepts].sum()), float(two[rejects].sum())
+    fined = float((two * a)[rejects].sum())
+    return Fate(first, first + (1 - first) * accepted, (1 - first) * rejected, (1 - first) * fined)
+
+
+def voting(honest: int, turnout: float) -> int:
+    """How many of some honest nodes vote."""
+    return round(turnout * honest)

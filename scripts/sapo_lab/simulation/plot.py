@@ -5,13 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from sapo_lab.simulation.choices import Rules, Strategy
+from sapo_lab.simulation.choices import Rules, Scores, Setting, Strategy
 from sapo_lab.simulation.exact import fate
+from sapo_lab.simulation.odds import both
 from sapo_lab.simulation.rounds import play_many
 from sapo_lab.simulation.rules import ENDS_VOID
 from sapo_lab.simulation.strategies import swarm
 
 NODES = 1_000
+FEW = 0.6  # turnout of honest nodes
 SHARES = [i / 100 for i in range(0, 71, 2)]
 
 
@@ -21,8 +23,8 @@ def curves(rules: Rules, seed: int, nodes: int = NODES) -> list[dict[str, float]
     found = []
     for share in SHARES:
         bad = round(share * nodes)
-        honest = fate(nodes - 1 - bad, bad, nodes, rules)
-        false = fate(max(bad - 1, 0), nodes - max(bad, 1), nodes, rules)
+        honest, false = both(nodes, share, 1.0, rules)
+        few_honest, few_false = both(nodes, share, FEW, rules)
         lazy = fate(bad, nodes - 1 - bad, nodes, rules)
         row = {
             "share": share,
@@ -33,8 +35,11 @@ def curves(rules: Rules, seed: int, nodes: int = NODES) -> list[dict[str, float]
             "false_void": false.void,
             "false_slashed": false.rejected,
             "false_paid_if_lazy": lazy.accepted,
+            "honest_paid_if_few_vote": few_honest.accepted,
+            "false_paid_if_few_vote": few_false.accepted,
+            "false_slashed_if_few_vote": few_false.rejected,
         }
-        played = play_many(swarm(nodes, bad, Strategy.CENSORS), rules, rng, 5)
+        played = play_many(swarm(nodes, bad, Strategy.CENSORS), rules, rng, 5, Setting(scores=Scores.EQUAL))
         theirs = np.tile(np.arange(nodes) < bad, 5)
         pay = played.producer + played.auditor
         row["censored"] = float(np.mean(played.ends[~theirs] == ENDS_VOID))
@@ -70,7 +75,12 @@ def _draw(found: list[dict[str, float]], target: Path) -> None:
     }
     for name, (label, colour, style) in lines.items():
         left.plot(share, [100 * row[name] for row in found], style, color=colour, label=label)
-    left.set(xlabel="malicious bonds, %", ylabel="of batches, %", title="A cartel that rejects the rest")
+        few = f"{name}_if_few_vote"
+        if few in found[0]:
+            left.plot(share, [100 * row[few] for row in found], "--", color=colour, linewidth=1)
+    left.set(
+        xlabel="malicious bonds, %", ylabel="of batches, %", title="A cartel that rejects the rest (dashed: 60 % vote)"
+    )
     right.plot(share, [row["pay_of_a_censor"] for row in found], color="tab:red", label="a censor's pay")
     right.plot(share, [row["pay_of_an_honest_node"] for row in found], color="tab:green", label="an honest node's pay")
     right.axhline(1, color="grey", linewidth=0.8)

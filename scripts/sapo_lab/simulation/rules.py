@@ -1,4 +1,4 @@
-"""The contract's rules, on arrays: windows, stage 1, stage 2, outcomes, penalties.
+"""The contract's rules, on arrays: windows, stage 1, stage 2, outcomes, penalties, fees, pay.
 
 What `contracts/src/libraries/Tallies.sol` and `Windows.sol` say about one batch, here for all batches of a round at
 once. tests/unit/test_simulation.py compares the two.
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sapo_lab.simulation.choices import Rules
-from sapo_verifier.schedule import SURE_ACCEPTS
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -20,8 +19,9 @@ Floats = npt.NDArray[np.floating[Any]]
 ABSTAIN, ACCEPT, REJECT, VOID = range(4)
 ENDS_VOID, ENDS_ACCEPTED, ENDS_REJECTED, ENDS_PROVEN_FALSE = range(4)  # Tallies.Outcome
 
-PROVERS_SHARE = 0.25  # AuditsBase.PROVERS_SHARE
-CALLERS_SHARE = 0.1  # AuditsBase.CALLERS_SHARE
+PROVERS_SHARE = 0.1  # of a bond that a fraud proof slashes
+BOUNTY = 0.1  # of a bond that votes slash
+CALLERS_SHARE = 0.1  # of a fee or penalty, to who settles it
 
 
 def windows(starts: Ints, count: int, own: Ints, size: int) -> tuple[Ints, Bools]:
@@ -40,31 +40,74 @@ def tally(positions: Ints, verdicts: Ints, counted: Bools, count: int) -> Ints:
     return np.bincount(words, minlength=4 * count).reshape(count, 4)
 
 
-def carried(votes: Ints, verdict: int, least: int) -> Bools:
-    """Whether a verdict has enough votes, and two thirds of all revealed ones. votes: (batches, 4)."""
-    given = votes[:, verdict]
-    enough: Bools = (given >= least) & (given * 3 >= votes.sum(axis=1) * 2)
+def accepted_in_stage_1(votes: Ints, rules: Rules) -> Bools:
+    """No reject, min_accepts accepts, and twice as many accepts as voids and abstentions. votes: (batches, 4)."""
+    accepts = votes[:, ACCEPT]
+    enough: Bools = (accepts >= rules.min_accepts) & (accepts >= 2 * (votes[:, VOID] + votes[:, ABSTAIN]))
+    undoubted: Bools = enough & (votes[:, REJECT] == 0)
+    return undoubted
+
+
+def accepted_in_stage_2(votes: Ints, rules: Rules) -> Bools:
+    """min_accepts accepts, and two thirds of all revealed."""
+    accepts = votes[:, ACCEPT]
+    enough: Bools = (accepts >= rules.min_accepts) & (3 * accepts >= 2 * votes.sum(axis=1))
     return enough
 
 
-def accepted_in_stage_1(votes: Ints, rules: Rules) -> Bools:
-    """No reject, no void, min_accepts accepts, two thirds of all revealed."""
-    undoubted: Bools = (votes[:, REJECT] == 0) & (votes[:, VOID] == 0)
-    return undoubted & carried(votes, ACCEPT, rules.min_accepts)
+def condemned(against: Ints, revealed: Ints, count: int, rules: Rules) -> Bools:
+    """Whether stage 2's votes against a batch are min_rejects, two thirds of all revealed, and half of all dealt.
+
+    against: rejects, for a bond; rejects and voids, for the fee of who withheld it. count: batches of the round.
+    """
+    dealt = min(rules.window_size(2), count - 1)
+    enough: Bools = (against >= rules.min_rejects) & (3 * against >= 2 * revealed) & (2 * against >= dealt)
+    return enough
 
 
-def outcomes(votes_2: Ints, in_stage_2: Bools, proven: Bools, rules: Rules) -> Ints:
+@dataclass(frozen=True)
+class Cases:
+    """What stage 2 is about, of each batch, (batches,). itself: it judges the batch, and not only its node's answers.
+
+    accepted: by stage 1. A batch that was proven false is in stage 2 only if the proof came when it had begun.
+    """
+
+    accepted: Bools
+    in_stage_2: Bools
+    itself: Bools
+    proven: Bools
+
+
+def outcomes(cases: Cases, votes_2: Ints, rules: Rules) -> Ints:
     """How each batch ends: ENDS_… (batches,)."""
-    ends = np.where(carried(votes_2, REJECT, rules.min_rejects), ENDS_REJECTED, ENDS_VOID)
-    ends = np.where(~in_stage_2 | carried(votes_2, ACCEPT, rules.min_accepts), ENDS_ACCEPTED, ends)
-    return np.where(proven, ENDS_PROVEN_FALSE, ends)
+    rejected = condemned(votes_2[:, REJECT], votes_2.sum(axis=1), len(votes_2), rules)
+    stands = ~cases.in_stage_2 | (cases.accepted & ~cases.itself)
+    ends = np.where(stands | accepted_in_stage_2(votes_2, rules), ENDS_ACCEPTED, ENDS_VOID)
+    ends = np.where(cases.in_stage_2 & rejected, ENDS_REJECTED, ends)
+    return np.where(cases.proven, ENDS_PROVEN_FALSE, ends)
 
 
-def punished(verdicts: Ints, ends: Ints, accepts_of_last_stage: Ints) -> Bools:
-    """Whether verdicts cost their voters a penalty; all of one shape, each about the batch that ends so."""
-    unjust: Bools = (verdicts == REJECT) & (ends == ENDS_ACCEPTED) & (accepts_of_last_stage >= SURE_ACCEPTS)
-    blind: Bools = (verdicts == ACCEPT) & ((ends == ENDS_REJECTED) | (ends == ENDS_PROVEN_FALSE))
-    return unjust | blind
+def withheld(cases: Cases, ends: Ints, votes_2: Ints, rules: Rules) -> Bools:
+    """Which batches cost their producers the fee: void, not accepted in stage 1, rejects and voids condemn it."""
+    against = votes_2[:, REJECT] + votes_2[:, VOID]
+    owed: Bools = (ends == ENDS_VOID) & cases.in_stage_2 & ~cases.accepted
+    owes: Bools = owed & condemned(against, votes_2.sum(axis=1), len(votes_2), rules)
+    return owes
+
+
+def doubted(votes_2: Ints) -> Bools:
+    """Whether rejects and voids are a third of what stage 2 revealed: a dispute's bond comes back then."""
+    doubts = votes_2[:, REJECT] + votes_2[:, VOID]
+    enough: Bools = (doubts > 0) & (3 * doubts >= votes_2.sum(axis=1))
+    return enough
+
+
+def punished(verdicts: Ints, ends: Ints, stage: int) -> Bools:
+    """Whether verdicts cost their voters a penalty; both of one shape, each about the batch that ends so."""
+    unjust: Bools = (verdicts == REJECT) & (ends == ENDS_ACCEPTED)
+    blind: Bools = (ends == ENDS_PROVEN_FALSE) | ((ends == ENDS_REJECTED) & (stage == 2))
+    wrong: Bools = unjust | ((verdicts == ACCEPT) & blind)
+    return wrong
 
 
 def right(verdicts: Ints, ends: Ints) -> Bools:
@@ -88,12 +131,15 @@ class Ballots:
 
 @dataclass(frozen=True)
 class Judged:
-    """ends: ENDS_… of each batch (batches,). How many verdicts of each voter are paid, are punished.
+    """ends: ENDS_… of each batch; fee: whether it costs the withheld_fee; claims: whether its ones divide the pool.
 
-    right: (voters,). wrong_in: by stage, (2, voters).
+    These are (batches,). right: how many verdicts of each voter are paid, (voters,). wrong_in: how many are punished,
+    by stage, (2, voters).
     """
 
     ends: Ints
+    fee: Bools
+    claims: Bools
     wrong_in: Ints
     right: Ints
 
@@ -104,28 +150,30 @@ class Judged:
         return both
 
 
-def judge(one: Ballots, two: Ballots, in_stage_2: Bools, proven: Bools, rules: Rules) -> Judged:
-    """What both stages' votes come to. in_stage_2, proven: of each batch."""
-    count = len(in_stage_2)
+def judge(one: Ballots, two: Ballots, cases: Cases, rules: Rules) -> Judged:
+    """What both stages' votes come to."""
+    count = len(cases.proven)
     votes_1, votes_2 = one.tally(count), two.tally(count)
-    ends = outcomes(votes_2, in_stage_2, proven, rules)
-    accepts = np.where(in_stage_2, votes_2[:, ACCEPT], votes_1[:, ACCEPT])
+    ends = outcomes(cases, votes_2, rules)
     voters = len(one.positions)
     wrong_in, right_ones = np.zeros((2, voters), dtype=np.int64), np.zeros(voters, dtype=np.int64)
-    for stage, (ballots, in_last) in enumerate(((one, ~in_stage_2), (two, in_stage_2))):
+    for stage, ballots, in_last in ((1, one, ~cases.in_stage_2), (2, two, cases.in_stage_2)):
         its = ends[ballots.positions]
-        wrong_in[stage] = (punished(ballots.verdicts, its, accepts[ballots.positions]) & ballots.counted).sum(axis=1)
+        wrong_in[stage - 1] = (punished(ballots.verdicts, its, stage) & ballots.counted).sum(axis=1)
         right_ones += (right(ballots.verdicts, its) & in_last[ballots.positions] & ballots.counted).sum(axis=1)
-    return Judged(ends, wrong_in, right_ones)
+    claims = np.maximum(votes_1[:, ACCEPT], votes_2[:, ACCEPT]) >= rules.min_accepts
+    return Judged(ends, withheld(cases, ends, votes_2, rules), claims, wrong_in, right_ones)
 
 
-def pay(units: Ints, right_ones: Ints, has_batch: Bools, is_accepted: Bools, rules: Rules) -> tuple[Floats, Floats]:
+def pay(
+    units: Ints, claims: Bools, right_ones: Ints, has_batch: Bools, is_accepted: Bools, rules: Rules
+) -> tuple[Floats, Floats]:
     """Tokens to each node as producer and as auditor (Rewards._payoutOf, but in tokens that can be divided).
 
-    Right verdicts of all who have a batch divide the auditors' part; those whose batch was not accepted get nothing.
+    units: ones in each node's claim; claims: whether they divide the producers' part. Right verdicts of all who have a
+    batch divide the auditors' part; those whose batch was not accepted get nothing. All (nodes,).
     """
     auditors = rules.pool * rules.auditors_share
-    paid_units = np.where(is_accepted, units, 0)
-    per_unit = min((rules.pool - auditors) / max(int(paid_units.sum()), 1), rules.max_per_unit)
-    per_verdict = auditors / max(int(right_ones[has_batch].sum()), 1)
-    return paid_units * per_unit, np.where(is_accepted, right_ones, 0) * per_verdict
+    per_unit = min((rules.pool - auditors) / max(int(units[claims].sum()), 1), rules.max_per_unit)
+    per_verdict = min(auditors / max(int(right_ones[has_batch].sum()), 1), rules.max_per_verdict)
+    return np.where(is_accepted, units, 0) * per_unit, np.where(is_accepted, right_ones, 0) * per_verdict

@@ -1,41 +1,22 @@
 """The tables of docs/economics.md that come from playing rounds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from sapo_lab.simulation import rules as r
-from sapo_lab.simulation.choices import Rules, Strategy
-from sapo_lab.simulation.rounds import MEAN_SCORE, Played, play_many
+from sapo_lab.simulation.choices import MEAN_SCORE, Rules, Scores, Setting, Strategy
+from sapo_lab.simulation.rounds import Played, play_many
 from sapo_lab.simulation.rules import Bools
 from sapo_lab.simulation.strategies import Swarm, Truth, swarm
+from sapo_lab.simulation.text import markdown, members, percent, whole
+from sapo_lab.simulation.values import mean_loss, mean_pay
 
-SIZES = (3, 4, 5, 10, 50, 1_000)
-SHARES = (0.0, 0.2, 0.34)
+SIZES = (3, 4, 5, 6, 10, 50, 1_000)
+SHARES = (0.0, 0.2, 1 / 3)
 BATCHES = 20_000  # per cell of a table, so that small networks are played as often as large ones are large
 MOST_ROUNDS = 400
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def percent(share: float) -> str:
-    """Never rounded to 0 or 100 % if it is not."""
-    if share in (0, 1):
-        return "100 %" if share else "0 %"
-    digits = 0 if 0.1 <= share <= 0.9 else 1 if 0.005 <= share <= 0.995 else 2
-    text = f"{100 * share:.{digits}f} %"
-    if float(text[:-2]) in (0, 100):
-        return "> 99.99 %" if share > 0.5 else "< 0.01 %"
-    return text
-
-
-def members(nodes: int, share: float) -> int:
-    """How many nodes a share is: the nearest number, at least one."""
-    return max(1, round(share * nodes)) if share else 0
 
 
 def rounds_for(nodes: int) -> int:
@@ -49,7 +30,7 @@ def ends(played: Played, which: Bools) -> list[str]:
     return [percent(float(np.mean(part))) for part in (of == r.ENDS_ACCEPTED, of == r.ENDS_VOID, slashed)]
 
 
-def outcomes_by_size(rules: Rules, seed: int) -> str:
+def outcomes_by_size(rules: Rules, setting: Setting, seed: int) -> str:
     """What becomes of honest and of false batches, by size of the network and malicious share.
 
     Without a malicious share the false batches are those of one node that is alone with them.
@@ -60,126 +41,82 @@ def outcomes_by_size(rules: Rules, seed: int) -> str:
         for share in SHARES:
             bad = members(nodes, share)
             who = swarm(nodes, max(bad, 1), Strategy.CARTEL if bad else Strategy.FALSE)
-            played = play_many(who, rules, rng, rounds_for(nodes))
+            played = play_many(who, rules, rng, rounds_for(nodes), setting)
             is_honest = played.truth == Truth.HONEST
-            alone = "1 alone" if not bad else f"{bad} of {nodes} ({bad / nodes:.0%})".replace("%", " %")
-            rows.append([f"{nodes:,}", alone, *ends(played, is_honest), *ends(played, ~is_honest)])
+            alone = "1 alone" if not bad else f"{bad} of {nodes} ({whole(bad / nodes)})"
+            row = [f"{nodes:,}", alone, *ends(played, is_honest), *ends(played, ~is_honest)]
+            if row not in rows:  # one node is a fifth and a third of few
+                rows.append(row)
     head = ["nodes", "malicious", "honest: paid", "void", "slashed", "false: paid", "void", "slashed"]
     return markdown(head, rows)
 
 
-def attacks(rules: Rules, nodes: int, shares: Sequence[float], seed: int) -> str:
-    """What one node of each strategy wins and loses per round, the rest of the network being honest."""
-    rng = np.random.default_rng(seed)
-    rounds = max(rounds_for(nodes), 20)
-    everybody = _mean_pay(play_many(swarm(nodes, 0, Strategy.HONEST), rules, rng, rounds), slice(None))
-    rows = []
-    for strategy in list(Strategy)[1:]:
-        for share in shares:
-            bad = members(nodes, share)
-            who = swarm(nodes, bad, strategy)
-            played = play_many(who, rules, rng, rounds)
-            rows.append(_attack_row(strategy, bad, who, played, rounds, everybody))
-    head = ["strategy", "of the nodes", "pay", "bonds lost", "honest: pay", "bonds lost", "batches looked at",
-            "unit price at which it pays"]  # fmt: skip
-    return markdown(head, rows)
-
-
-def _attack_row(strategy: Strategy, bad: int, who: Swarm, played: Played, rounds: int, base: float) -> list[str]:
-    theirs = np.tile(np.arange(who.nodes) < bad, rounds)
-    pay, honest_pay = _mean_pay(played, theirs) / base, _mean_pay(played, ~theirs) / base
-    lost, honest_lost = _mean_loss(played, theirs), _mean_loss(played, ~theirs)
-    return [
-        strategy.name.lower(),
-        f"{bad / who.nodes:.1%}".replace("%", " %"),
-        f"{pay:.3f}",
-        f"{lost:.4f}",
-        f"{honest_pay:.3f}",
-        f"{honest_lost:.4f}",
-        f"{played.looked[~theirs].mean():.1f}",
-        break_even(pay, lost),
-    ]
-
-
-def break_even(pay: float, lost: float) -> str:
-    """From which price of a unit of pay, in bonds, a strategy earns more than if all its nodes were honest.
-
-    pay: in what a round pays a node of an honest network; lost: in bonds.
-    """
-    units = (pay - 1) * MEAN_SCORE * Rules.completions
-    noise = 0.005 * MEAN_SCORE * Rules.completions
-    if units <= noise:
-        return "never"
-    return "always" if lost <= 0 else f"{lost / units:.3g}"
-
-
-def _mean_pay(played: Played, which: Bools | slice) -> float:
-    return float(np.mean(played.producer[which] + played.auditor[which]))
-
-
-def _mean_loss(played: Played, which: Bools) -> float:
-    """Bonds per node and round: fees and slashes, less what it proved."""
-    return float(np.mean(np.where(played.slashed, 1.0, played.fees)[which] - played.won[which]))
-
-
-def coverage(rules: Rules, nodes: Sequence[int], seed: int) -> str:
-    """How many voters see a batch, when everybody votes."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for count in nodes:
-        for stage in (1, 2):
-            size = rules.window_size(stage)
-            seen = _seen(count, size, max(20, min(1_000, 200_000 // count)), rng)
-            rows.append(
-                [
-                    f"{count:,}", str(stage), f"{seen.mean():.2f}", f"{seen.std():.2f}", str(seen.min()),
-                    str(int(np.percentile(seen, 1))), str(int(np.percentile(seen, 99))), str(seen.max()),
-                    percent(float(np.mean(seen == 0))), percent(float(np.mean(seen < rules.min_accepts))),
-                ]
-            )  # fmt: skip
-    head = ["nodes", "stage", "mean", "deviation", "least", "1 % below", "99 % below", "most", "unseen", "too few"]
-    return markdown(head, rows)
-
-
-def _seen(nodes: int, size: int, rounds: int, rng: np.random.Generator) -> r.Ints:
-    own = np.arange(nodes)
-    seen = []
-    for _ in range(rounds):
-        positions, counted = r.windows(rng.integers(0, nodes, nodes), nodes, own, size)
-        seen.append(np.bincount(positions[counted], minlength=nodes))
-    return np.concatenate(seen)
-
-
 def censorship(rules: Rules, cases: Iterable[tuple[int, int]], seed: int) -> str:
-    """What censors earn, against honest nodes: without a cap on a unit of pay, and with one that just binds.
+    """What censors earn of honest nodes whose scores differ: who void whatever they can, and who void the best.
 
-    cases: nodes, and how many of them are censors.
+    Beside that what the same votes would bring if the pool were divided by what is accepted, as in version 1. No cap
+    binds here. cases: nodes, and how many of them are censors.
     """
     rng = np.random.default_rng(seed)
+    free = replace(rules, max_per_unit=rules.pool, max_per_verdict=rules.pool)
+    setting = Setting(scores=Scores.UNEQUAL)
     rows = []
-    whole = rules.pool * (1 - rules.auditors_share)
     for count, bad in cases:
         rounds = max(rounds_for(count), 10)
-        who = swarm(count, bad, Strategy.CENSORS)
         theirs = np.tile(np.arange(count) < bad, rounds)
-        row = [f"{count:,}", f"{bad} ({bad / count:.0%})".replace("%)", " %)")]
-        for cap in (rules.pool, whole / (count * MEAN_SCORE * rules.completions)):
-            tried = replace(rules, max_per_unit=cap)
-            everybody = _mean_pay(play_many(swarm(count, 0, Strategy.HONEST), tried, rng, rounds), slice(None))
-            played = play_many(who, tried, rng, rounds)
-            if cap == rules.pool:
-                void = float(np.mean(played.ends[~theirs] == r.ENDS_VOID))
-                row += [percent(void), f"{_mean_loss(played, theirs):.4f}"]
-            row += [f"{_mean_pay(played, which) / everybody:.3f}" for which in (theirs, ~theirs)]
+        everybody = play_many(swarm(count, bad, Strategy.HONEST), free, rng, rounds, setting)
+        row = [f"{count:,}", f"{bad} ({whole(bad / count)})"]
+        for strategy in (Strategy.CENSORS, Strategy.BEST_CENSORS):
+            played = play_many(swarm(count, bad, strategy), free, rng, rounds, setting)
+            void = float(np.mean(played.ends[~theirs] == r.ENDS_VOID))
+            as_accepted = float(np.mean(played.by_accepted[theirs]) / np.mean(everybody.by_accepted[theirs]))
+            row += [
+                percent(void), f"{_pay_of(played, everybody, theirs, unit=True):.3f}",
+                f"{_pay_of(played, everybody, theirs):.3f}", f"{as_accepted:.3f}",
+                f"{_pay_of(played, everybody, ~theirs):.3f}", f"{mean_loss(played, ~theirs):.4f}",
+            ]  # fmt: skip
         rows.append(row)
-    head = ["nodes", "censors", "honest batches void", "bonds they lose", "pay of a censor", "of an honest node",
-            "with a binding cap: a censor", "an honest node"]  # fmt: skip
+    head = ["nodes", "censors"]
+    for what in ("all", "the best"):
+        head += [f"{what}: honest batches void", "a censor's pay per one claimed", "its whole pay",
+                 "as producer, by version 1", "an honest node's pay", "bonds it loses"]  # fmt: skip
     return markdown(head, rows)
 
 
-def one_swarm(who: Swarm, rules: Rules, rounds: int, seed: int) -> str:
+def _pay_of(played: Played, everybody: Played, which: Bools, *, unit: bool = False) -> float:
+    """The pay of some nodes in what they get in an honest network; unit: as producers, for each one in their claims."""
+    if not unit:
+        return mean_pay(played, which) / mean_pay(everybody, which)
+    now, before = (float(one.producer[which].sum() / one.units[which].sum()) for one in (played, everybody))
+    return now / before
+
+
+def junk(rules: Rules, nodes: int, seed: int) -> str:
+    """What made-up hashes with full claims take from honest producers: alone, and of cartels that accept theirs."""
+    rng = np.random.default_rng(seed)
+    free = replace(rules, max_per_unit=rules.pool)
+    rows = []
+    for strategy in (Strategy.HIDER, Strategy.JUNK, Strategy.SHIELD):
+        for share in (0.05, 0.1, 0.2, 1 / 3):
+            bad, rounds = members(nodes, share), max(rounds_for(nodes), 10)
+            theirs = np.tile(np.arange(nodes) < bad, rounds)
+            row = [strategy.name.lower(), whole(bad / nodes)]
+            for mean_score in (MEAN_SCORE, 0.05):
+                setting = Setting(scores=Scores.EQUAL, mean_score=mean_score)
+                base = play_many(swarm(nodes, bad, Strategy.HONEST), free, rng, rounds, setting)
+                played = play_many(swarm(nodes, bad, strategy), free, rng, rounds, setting)
+                if mean_score == MEAN_SCORE:
+                    row += [*ends(played, theirs), f"{mean_loss(played, theirs):.4f}"]
+                row.append(f"{_pay_of(played, base, ~theirs):.3f}")
+            rows.append(row)
+    head = ["strategy", "of the nodes", "junk: paid", "void", "slashed", "bonds it loses",
+            "an honest node's pay, half of its completions right", "5 % right"]  # fmt: skip
+    return markdown(head, rows)
+
+
+def one_swarm(who: Swarm, rules: Rules, rounds: int, setting: Setting, seed: int) -> str:
     """What a swarm's rounds did, by strategy."""
-    played = play_many(who, rules, np.random.default_rng(seed), rounds)
+    played = play_many(who, rules, np.random.default_rng(seed), rounds, setting)
     rows = []
     for strategy in Strategy:
         theirs = np.tile(who.strategy == strategy, rounds)
@@ -199,7 +136,7 @@ def one_swarm(who: Swarm, rules: Rules, rounds: int, seed: int) -> str:
             ]
         )
     head = ["strategy", "nodes", "paid", "void", "slashed", "in stage 2", "tokens produced", "tokens audited",
-            "bonds in fees", "won by proofs", "batches looked at"]  # fmt: skip
+            "bonds in fees", "won: proofs and bounties", "batches looked at"]  # fmt: skip
     paid = float(np.sum(played.producer + played.auditor)) / rounds
     end = f"Per round: {paid:,.1f} of {rules.pool:,.0f} tokens paid; {played.settled.mean():.4f} bonds to who settles."
     return markdown(head, rows) + "\n\n" + end
