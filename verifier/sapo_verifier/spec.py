@@ -61,7 +61,7 @@ class BaseRule(Rules):
     """A model that policies start from, as every verifier can load it."""
 
     id: str
-    digest: Digest  # over all its files: bases.digest_of_folder
+    digest: Digest  # over its files: bases.digest_of_folder
     vocab: Positive  # ids from here on are never sampled
     eos: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=16)]
     context: Positive  # tokens

@@ -22,7 +22,8 @@ SPEC = """Write a network's rules for language models that follow an instruction
 
 Each base is measured from its folder: digest, vocabulary, ends, context. Its prompts are in ChatML (SmolLM2, Qwen and
 others) unless --template says otherwise. Edit the rest to taste; then
-`sapo network deploy --spec` takes the file. A digest is over all files of a folder: say with the spec where it is from.
+`sapo network deploy --spec` takes the file. A digest is over the files that a model needs: say with the spec where
+they are from.
 """
 DEPLOY = """Deploy the contracts for a spec; write the deployment file, and the network file for everybody who joins.
 

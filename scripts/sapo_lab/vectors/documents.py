@@ -1,5 +1,8 @@
 """Vectors of everything that is published: record blocks, content addresses, canonical JSON, objects, answers."""
 
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sapo_lab.vectors.words import CHAIN, NODES, ROUNDS, Case, digest, hexed, records, u64
@@ -132,6 +135,26 @@ def examples() -> list[Any]:
             ],
         ),
     ]  # fmt: skip
+
+
+def bases() -> dict[str, list[Case]]:
+    from sapo_verifier.bases import digest_of_folder
+
+    whole = {"config.json": "{}", "model.safetensors": "weights", "tokenizer.json": "{}"}
+    strays = {"README.md": "of no use", "model.safetensors.index.json": "{}", "pytorch_model.bin": "a pickle"}
+    places = {"a": "one.safetensors", "b": "two.safetensors", "c": "one.safetensors"}
+    shards = {
+        "config.json": "{}", "generation_config.json": "[]", "tokenizer.json": "{}", "tokenizer_config.json": "[]",
+        "model.safetensors.index.json": json.dumps({"weight_map": places}), "one.safetensors": "1",
+        "two.safetensors": "2", "three.safetensors": "3",
+    }  # fmt: skip
+    out = []
+    for files in (whole, whole | strays, shards):
+        with TemporaryDirectory() as folder:
+            for name, text in files.items():
+                (Path(folder) / name).write_text(text)
+            out.append({"files": files, "out": hexed(digest_of_folder(Path(folder)))})
+    return {"base_digest": out}
 
 
 def answers() -> dict[str, list[Case]]:
