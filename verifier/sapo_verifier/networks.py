@@ -1,7 +1,6 @@
 """Specs that ship with the project, and how a base's entry in a spec is measured from its folder."""
 
 import json
-import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +11,7 @@ from sapo_verifier.bases import Tokenizer, digest_of_folder
 from sapo_verifier.errors import ObjectError, SapoError, UsageError
 from sapo_verifier.folders import batch_context, check_config, read_object
 from sapo_verifier.spec import COMPACT, BaseRule, ChainRules, Spec, TaskRule, Versions
-from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS
+from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS, tasks_digest
 from sapo_verifier.templates import CHATML, EXAMPLES, Answer
 from sapo_verifier.templates import chat_template as chat_template
 
@@ -160,6 +159,22 @@ def mixed_spec(bases: Sequence[BaseRule]) -> Spec:
     return _spec(bases, POCKET_TASKS, "brackets", ROUND_BLOCKS, max_new_tokens=24)
 
 
+def versions_of(rules: Sequence[TaskRule]) -> Versions:
+    """What a spec with these task rules says of them, as this machine makes their items: seconds, unless it is kept.
+
+    Raises SapoError where they cannot be made here.
+    """
+    return Versions(digest=tasks_digest(rules), reasoning_gym=version("reasoning-gym"))
+
+
+def with_changes(spec: Spec, **changes: Any) -> Spec:
+    """The spec with other fields, checked as a whole; other task rules are measured. Raises ValueError."""
+    changed = spec.model_copy(update=changes)
+    if "tasks" in changes:
+        changed = changed.model_copy(update={"versions": versions_of(changed.tasks)})
+    return Spec.model_validate(changed.to_json())
+
+
 def _spec(
     bases: Sequence[BaseRule],
     tasks: Sequence[dict[str, Any]],
@@ -168,6 +183,7 @@ def _spec(
     *,
     max_new_tokens: int,
 ) -> Spec:
+    rules = [TaskRule.model_validate(rule) for rule in tasks]
     return Spec(
         chain=ChainRules(
             round_blocks=round_blocks,
@@ -191,8 +207,8 @@ def _spec(
         max_new_tokens=max_new_tokens,
         max_prompt_bytes=1024,
         pool_rounds=2,
-        tasks=[TaskRule.model_validate(rule) for rule in tasks],
+        tasks=rules,
         answer=answer,
-        versions=Versions(reasoning_gym=version("reasoning-gym"), python=".".join(platform.python_version_tuple()[:2])),
+        versions=versions_of(rules),
         bases=list(bases),
     )

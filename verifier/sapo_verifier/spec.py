@@ -93,10 +93,10 @@ class BaseRule(Rules):
 
 
 class Versions(Rules):
-    """What has to agree for two machines to generate the same questions."""
+    """What has to agree for two machines to deal and score the same tasks."""
 
     reasoning_gym: str
-    python: str  # major.minor
+    digest: Digest  # over a few hundred items of the spec's task rules: tasks.tasks_digest
 
 
 class Spec(Document):

@@ -114,6 +114,7 @@ def examples() -> list[Any]:
                       template="<|im_start|>user\n{question}\n{instruction}<|im_end|>\n<|im_start|>assistant\n",
                       max_token_bytes=200, max_adapter_bytes=1 << 25, max_rank=16),
     ]  # fmt: skip
+    versions = spec.Versions(reasoning_gym="0.1.25", digest=digest("items"))
     wrong = objects.Finding(check="reward", status="fail", reason="reward 1 is claimed, 0 is earned", slot=2, k=6)
     gone = objects.Finding(check="available", status="void", reason="nobody has it")
     return [
@@ -124,7 +125,7 @@ def examples() -> list[Any]:
         objects.PolicyManifest(base="large", kind="lora", size=BLOCK_LIMIT, blocks=[digest("w/2")], lora=lora),
         spec.Spec(
             chain=rules, group_size=8, max_slots=16, max_new_tokens=15, max_prompt_bytes=1024, pool_rounds=2,
-            tasks=tasks, answer="brackets", versions=spec.Versions(reasoning_gym="0.1.25", python="3.11"), bases=bases,
+            tasks=tasks, answer="brackets", versions=versions, bases=bases,
         ),
         objects.VerdictReport(
             round=12, stage=1, voter=NODES[2],
@@ -155,6 +156,30 @@ def bases() -> dict[str, list[Case]]:
                 (Path(folder) / name).write_text(text)
             out.append({"files": files, "out": hexed(digest_of_folder(Path(folder)))})
     return {"base_digest": out}
+
+
+def samples() -> dict[str, list[Case]]:
+    """Of reasoning-gym's version that is installed."""
+    from sapo_verifier import canonical
+    from sapo_verifier.cid import block_digest
+    from sapo_verifier.spec import TaskRule
+    from sapo_verifier.tasks import POCKET_TASKS, TaskWorker, sample, tasks_digest
+
+    rules = [TaskRule.model_validate(rule) for rule in POCKET_TASKS]
+    out: dict[str, list[Case]] = {}
+    raises = TaskRule(name="gcd", config={"min_value": 9, "max_value": 1}, weight=1)
+    with TaskWorker() as worker:
+        made = [(rule, sample.item(rule, 0, worker)) for rule in [*rules, raises]]
+    out["task_item"] = [
+        {"dataset": rule.name, "config": rule.config, "seed": 0, "json": item,
+         "out": hexed(block_digest(canonical.encode(item)))}
+        for rule, item in made
+    ]  # fmt: skip
+    out["tasks_digest"] = [
+        {"tasks": [{"name": rule.name, "config": rule.config} for rule in some], "out": hexed(tasks_digest(some))}
+        for some in (rules[-1:], rules)
+    ]
+    return out
 
 
 def answers() -> dict[str, list[Case]]:
