@@ -14,7 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sapo_client.pocket import make_tokenizer, save_tokenizer
-from sapo_verifier.networks import base_rule, chat_template, pocket_base, pocket_spec
+from sapo_verifier.networks import base_rule, chat_template, pocket_base, pocket_spec, with_changes
 from sapo_verifier.spec import BaseRule, Spec
 
 WIDTH = 32
@@ -54,8 +54,7 @@ def two_bases(compact: Path, chat: Path) -> Spec:
     """The pocket spec with both bases and tasks that a digit answers."""
     spec = pocket_spec(compact)
     tasks = [rule for rule in spec.tasks if rule.name in TASKS]
-    changed = spec.model_copy(update={"tasks": tasks, "bases": [pocket_base(compact), chat_base(chat)]})
-    return Spec.model_validate(changed.to_json())
+    return with_changes(spec, tasks=tasks, bases=[pocket_base(compact), chat_base(chat)])
 
 
 def _write(folder: Path, tokenizer: Tokenizer, before: str, *, end: int, context: int, seed: int) -> None:

@@ -9,6 +9,7 @@ from safetensors.torch import save
 from sapo_client.pocket import EOS_ID, Item, Pupil, make_tokenizer
 from sapo_devnet.testkit.tiny_policy import tiny_folder
 from sapo_lab.experiment.runner import Ground, pocket_rules
+from sapo_verifier.networks import with_changes
 from sapo_verifier.spec import Spec, TaskRule
 from sapo_verifier.tasks import TaskWorker
 
@@ -34,9 +35,7 @@ def taught_folder(folder: Path, *, seed: int = 0) -> Path:
 
 
 def small_rules(*folders: Path) -> Spec:
-    spec = pocket_rules(folders)
-    changes = {"tasks": TASKS, "group_size": 4, "max_slots": 16, "max_new_tokens": 6}
-    return Spec.model_validate(spec.model_copy(update=changes).to_json())
+    return with_changes(pocket_rules(folders), tasks=TASKS, group_size=4, max_slots=16, max_new_tokens=6)
 
 
 def ground(worker: TaskWorker, *folders: Path) -> Ground:

@@ -8,9 +8,9 @@ from pathlib import Path
 from sapo_devnet.checkout import CACHE, IS_CHECKOUT
 from sapo_devnet.errors import DevnetUnable
 from sapo_verifier.errors import UsageError
+from sapo_verifier.user_cache import VARIABLE, cache_of_home
 
 log = logging.getLogger(__name__)
-VARIABLE = "SAPO_CACHE"
 
 
 def cache_folder() -> Path:
@@ -25,7 +25,7 @@ def cache_folder() -> Path:
             raise UsageError(f"${VARIABLE} is {folder}, which cannot be written ({reason}); name another folder")
         return folder
     try:
-        folder = CACHE if IS_CHECKOUT else _of_user()
+        folder = CACHE if IS_CHECKOUT else cache_of_home()
         reason = _unusable(folder)
     except RuntimeError as error:  # a user without a home
         folder, reason = Path("~/.cache/sapo"), str(error)
@@ -34,12 +34,6 @@ def cache_folder() -> Path:
     made = _temporary()
     log.warning("%s cannot be written (%s); %s is used instead: set $%s to keep it", folder, reason, made, VARIABLE)
     return made
-
-
-def _of_user() -> Path:
-    """As freedesktop.org's base directories: a relative path counts as none."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".cache") / "sapo"
 
 
 def _unusable(folder: Path) -> str:

@@ -100,6 +100,11 @@ def a_folder(folder: Path) -> None:
     (folder / "model.safetensors").mkdir()
 
 
+def an_adapter(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
+    (folder / "adapter_config.json").write_text("{}")
+
+
 def negative(document: dict[str, Any]) -> None:
     first(document)["shape"] = [-1, 4]
 
@@ -127,7 +132,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "fp8 weights": (typed(torch.float8_e4m3fn), r"model\.safetensors: .*F8_E4M3: quantized"),
     "packed weights": (typed(torch.int32), r"model\.safetensors: .*I32: quantized"),
     "integers for weights": (typed(torch.int64), r"model\.safetensors: .*I64: quantized"),
-    "an adapter": (text("adapter_config.json", "{}"), "holds an adapter"),
+    "an adapter": (an_adapter, "holds an adapter"),
     "weights named in the config": (config(transformers_weights="../x.safetensors"), "transformers_weights"),
     "unknown rope": (config(**ROPE), "does not load as a model"),
     "unknown activation": (config(hidden_act="wobble"), "does not load as a model"),
@@ -250,6 +255,33 @@ def test_the_auditors_loader_says_so_too(folder: Path, good: Path, how: str) -> 
     with pytest.raises(SapoError) as caught:
         load_base(folder, rule)
     assert "vocab" in how or caught.match(words)
+
+
+def test_what_stands_beside_the_base_is_not_loaded(folder: Path) -> None:
+    """Pickles, weights of other names, code, an adapter, another version's configuration."""
+    rule = unlisted_base(folder)
+    expected = load_base(folder, rule).state_dict()
+    other = {name: tensor + 1 for name, tensor in load_file(folder / "model.safetensors").items()}
+    for name in ("consolidated.safetensors", "model.fp16.safetensors", "adapter_model.safetensors"):
+        save_file(other, folder / name, metadata={"format": "pt"})
+    torch.save(other, folder / "pytorch_model.bin")
+    for name in ("adapter_config.json", "chat_template.jinja", "special_tokens_map.json", "modeling_own.py"):
+        (folder / name).write_text("no JSON, and no code")
+    index({})(folder)
+    (folder / "model-1.safetensors").rename(folder / "model.safetensors")  # which comes before its index
+    found = load_base(folder, rule).state_dict()
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_configuration_that_names_another_file_is_not_followed(folder: Path) -> None:
+    """transformers takes the newest that its version may read; the digest is over config.json alone."""
+    rule = unlisted_base(folder)
+    other = json.loads((folder / "config.json").read_text()) | {"rms_norm_eps": 0.5}
+    (folder / "config.4.0.0.json").write_text(json.dumps(other))
+    config(configuration_files=["config.4.0.0.json"])(folder)
+    with pytest.raises(SapoError, match=r"does not load as a model.*config\.4\.0\.0\.json"):
+        load_base(folder, rule)
 
 
 def test_whole_folders_pass(folder: Path) -> None:

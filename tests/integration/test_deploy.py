@@ -196,6 +196,29 @@ def test_a_spec_that_is_not_valid_is_refused(
     assert anvil.w3.eth.get_transaction_count(account) == 0
 
 
+def test_tasks_that_were_edited_without_their_digest_are_refused(
+    anvil: Anvil,
+    spec_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No node would start on that network, and its contracts are paid for."""
+    document = small_spec().to_json()
+    document["tasks"][0]["config"] = {"max_terms": 3}
+    spec_file.write_text(json.dumps(document))
+    account = anvil.account(0).address
+    arguments = ["--rpc", anvil.url, "--unlocked", account, "--spec", spec_file, "--out", tmp_path / "d.json"]
+    status, _, err = run_here(capsys, *arguments)
+    assert status == 2
+    named = re.search(r"the digest of its tasks is (0x\w+), and here it is (0x\w+): if you edited the tasks", err)
+    assert named is not None
+    assert named[1] == document["versions"]["digest"]
+    assert anvil.w3.eth.get_transaction_count(account) == 0
+    document["versions"]["digest"] = named[2]
+    spec_file.write_text(json.dumps(document))
+    assert run_here(capsys, *arguments)[0] == 0
+
+
 def test_two_networks_of_one_key_do_not_collide(anvil: Anvil) -> None:
     first, second = deploy_on(anvil), deploy_on(anvil)
     assert first.deployment.contracts != second.deployment.contracts

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bare_base import bare_base
 from sapo_client import cli
 from sapo_client.batches.submitting import Submissions
 from sapo_client.commands.doctor import status_of
@@ -43,8 +44,7 @@ Words = Callable[..., tuple[int, str, str]]
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, Path]]:
     """A network before round 0, and the folder of its file, with the base in it."""
     folder = tmp_path_factory.mktemp("network")
-    (folder / "base").mkdir()
-    (folder / "base" / "config.json").write_text("{}")
+    bare_base(folder / "base")
     rule = small_spec().bases[0].model_dump(mode="json") | {"digest": "0x" + digest_of_folder(folder / "base").hex()}
     with anvil() as running:
         made = deploy_on(running, small_spec(bases=[rule]))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bare_base import bare_base
 from sapo_client import cli
 from sapo_client.duties.registration import refuse_useless
 from sapo_client.node.preflight import ready
@@ -63,9 +64,7 @@ class Home:
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, Path, Path]]:
     """A network, its deployment file, and the folder of its base."""
     folder = tmp_path_factory.mktemp("network")
-    base = folder / "base"
-    base.mkdir()
-    (base / "config.json").write_text("{}")
+    base = bare_base(folder / "base")
     rule = small_spec().bases[0].model_dump(mode="json") | {"digest": "0x" + digest_of_folder(base).hex()}
     with anvil() as chain:
         made = deploy_on(chain, small_spec(bases=[rule]))

@@ -1,4 +1,4 @@
-"""A base is its files: the digest sees each of them, and the tokenizer skips nothing."""
+"""A base is its files: the digest sees each of them and no others, and the tokenizer skips nothing."""
 
 import hashlib
 import json
@@ -7,10 +7,12 @@ import pytest
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
+from bare_base import bare_base
 from sapo_devnet.testkit.networks import small_spec
 from sapo_verifier.bases import BaseMissingError, Bases, Tokenizer, base_in, digest_of_folder, find_base
 from sapo_verifier.errors import SapoError, UsageError
 from sapo_verifier.spec import BaseRule
+from vectors import VECTORS
 
 
 def rule(digest, id="tiny"):
@@ -26,58 +28,111 @@ def spec_of(*bases):
 
 @pytest.fixture
 def folder(tmp_path):
-    made = tmp_path / "base"
-    (made / "deep").mkdir(parents=True)
-    (made / "config.json").write_bytes(b"{}")
-    (made / "deep" / "weights").write_bytes(b"abc")
-    return made
+    return bare_base(tmp_path / "base", weights="abc")
+
+
+def listed(**files):
+    """The canonical list of files of these contents, hashed."""
+    texts = {name: "0x" + hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+    return hashlib.sha256(json.dumps(texts, sort_keys=True, separators=(",", ":")).encode()).digest()
+
+
+BARE = {"config.json": "{}", "model.safetensors": "abc", "tokenizer.json": "{}"}
 
 
 def test_the_digest_is_that_of_the_canonical_list_of_files(folder):
-    empty, weights = hashlib.sha256(b"{}").hexdigest(), hashlib.sha256(b"abc").hexdigest()
-    listed = f'{{"config.json":"0x{empty}","deep/weights":"0x{weights}"}}'
-    assert digest_of_folder(folder) == hashlib.sha256(listed.encode()).digest()
+    assert digest_of_folder(folder) == listed(**BARE)
+    more = {"generation_config.json": "1", "tokenizer_config.json": "2"}
+    for name, text in more.items():
+        (folder / name).write_text(text)
+    assert digest_of_folder(folder) == listed(**BARE, **more)
+
+
+@pytest.mark.parametrize("case", VECTORS["base_digest"])
+def test_committed_digests(tmp_path, case):
+    for name, text in case["files"].items():
+        (tmp_path / name).write_text(text)
+    assert digest_of_folder(tmp_path).hex() == case["out"][2:]
+
+
+def shard(folder, *names, more=()):
+    """An index that names these, in place of the whole file."""
+    (folder / "model.safetensors").unlink()
+    for name in names:
+        (folder / name).write_text(name)
+    places = {f"tensor {i}": name for i, name in enumerate([*names, *names, *more])}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+
+
+def test_shards_are_those_that_the_index_names(folder):
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    shard(folder, *names)
+    files = {"config.json": "{}", "tokenizer.json": "{}"} | {name: name for name in names}
+    files["model.safetensors.index.json"] = (folder / "model.safetensors.index.json").read_text()
+    assert digest_of_folder(folder) == listed(**files)
+    (folder / "model-00003-of-00002.safetensors").write_text("of somebody else")
+    assert digest_of_folder(folder) == listed(**files)
+    (folder / names[1]).write_text("another")
+    assert digest_of_folder(folder) != listed(**files)
+
+
+@pytest.mark.parametrize(
+    "place", ["../secret.safetensors", "/etc/secret.safetensors", "deep/x.safetensors", "x.bin", 7]
+)
+def test_a_shard_elsewhere_is_refused(folder, place):
+    shard(folder, "model-1.safetensors", more=[place])
+    (folder.parent / "secret.safetensors").write_text("x")
+    (folder / "x.bin").write_text("x")
+    with pytest.raises(
+        SapoError, match=r"index\.json says that tensor 2 is in .* no safetensors file of its own folder"
+    ):
+        digest_of_folder(folder)
+
+
+def test_a_shard_that_is_not_there_is_named(folder):
+    shard(folder, "model-1.safetensors", more=["model-2.safetensors"])
+    with pytest.raises(SapoError, match=r"index\.json names model-2\.safetensors, which is not there"):
+        digest_of_folder(folder)
 
 
 def change_a_byte(folder):
-    (folder / "deep" / "weights").write_bytes(b"abd")
-
-
-def rename(folder):
-    (folder / "config.json").rename(folder / "config2.json")
-
-
-def move(folder):
-    (folder / "deep" / "weights").rename(folder / "weights")
-
-
-def add(folder):
-    (folder / "more").write_bytes(b"")
-
-
-def remove(folder):
-    (folder / "config.json").unlink()
+    (folder / "model.safetensors").write_bytes(b"abd")
 
 
 def swap(folder):
-    (folder / "config.json").write_bytes(b"abc")
-    (folder / "deep" / "weights").write_bytes(b"{}")
+    (folder / "tokenizer.json").write_bytes(b"abc")
+    (folder / "model.safetensors").write_bytes(b"{}")
 
 
-@pytest.mark.parametrize("change", [change_a_byte, rename, move, add, remove, swap])
+def generation(folder):
+    (folder / "generation_config.json").write_bytes(b"")
+
+
+def described(folder):
+    (folder / "tokenizer_config.json").write_bytes(b"{}")
+
+
+@pytest.mark.parametrize("change", [change_a_byte, swap, generation, described])
 def test_the_digest_changes_with(folder, change):
     before = digest_of_folder(folder)
     change(folder)
     assert digest_of_folder(folder) != before
 
 
-def test_hidden_files_and_empty_folders_do_not_count(folder):
+STRAYS = [
+    "README.md", ".gitattributes", ".git/HEAD", ".cache/huggingface/download/config.json.lock", "pytorch_model.bin",
+    "pytorch_model.bin.index.json", "model.onnx", "onnx/model.onnx", "tf_model.h5", "consolidated.safetensors",
+    "model.fp16.safetensors", "model.safetensors.index.json", "original/params.json", "vocab.json", "merges.txt",
+    "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "modeling_own.py", "adapter_config.json",
+    "config.4.0.0.json", "tokenizer.model", "config.json.lock",
+]  # fmt: skip
+
+
+def test_a_full_folder_has_the_same_digest(folder):
     before = digest_of_folder(folder)
-    (folder / ".git").mkdir()
-    (folder / ".git" / "HEAD").write_text("x")
-    (folder / ".cache").write_text("x")
-    (folder / "deep" / ".lock").write_text("x")
-    (folder / "empty").mkdir()
+    for name in STRAYS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("of no use to a node")
     assert digest_of_folder(folder) == before
 
 
@@ -87,24 +142,42 @@ def test_a_hidden_parent_does_not_hide_the_base(folder, tmp_path):
     assert digest_of_folder(folder.rename(tmp_path / ".models" / "base")) == before
 
 
-def test_links_to_files_are_files(folder, tmp_path):
-    before = digest_of_folder(folder)
-    (tmp_path / "elsewhere").write_bytes(b"{}")
-    (folder / "config.json").unlink()
-    (folder / "config.json").symlink_to(tmp_path / "elsewhere")
-    assert digest_of_folder(folder) == before
+def test_the_hubs_cache_is_a_folder_of_links(folder, tmp_path):
+    """snapshots/<revision>/<name> leads to blobs/<hash>, by a relative path."""
+    model = tmp_path / "hub" / "models--owner--name"
+    snapshot = model / "snapshots" / ("a" * 40)
+    snapshot.mkdir(parents=True)
+    (model / "blobs").mkdir()
+    for number, name in enumerate(BARE):
+        (folder / name).rename(model / "blobs" / str(number))
+        (snapshot / name).symlink_to(f"../../blobs/{number}")
+    assert digest_of_folder(snapshot) == listed(**BARE)
+    (model / "blobs" / "1").unlink()
+    with pytest.raises(SapoError, match="has neither model"):
+        digest_of_folder(snapshot)
 
 
-def test_a_folder_without_files_is_no_base(tmp_path):
-    with pytest.raises(SapoError, match="holds no files"):
-        digest_of_folder(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("config.json", r"has no config\.json; a base needs one"),
+        ("tokenizer.json", r"has no tokenizer\.json; a base needs one"),
+        ("model.safetensors", r"has neither model\.safetensors nor model\.safetensors\.index\.json"),
+    ],
+)
+def test_what_a_folder_lacks_is_named(folder, name, words):
+    (folder / name).unlink()
+    (folder / "pytorch_model.bin").write_text("no weights of ours")
+    with pytest.raises(SapoError, match=words):
+        digest_of_folder(folder)
+    (folder / name).mkdir()
+    with pytest.raises(SapoError, match="has no "):
+        digest_of_folder(folder)
 
 
 def test_the_base_is_found_among_others(folder, tmp_path):
-    other, empty = tmp_path / "other", tmp_path / "empty"
-    for made in (other, empty):
-        made.mkdir()
-    (other / "file").write_text("x")
+    other, empty = bare_base(tmp_path / "other"), tmp_path / "empty"
+    empty.mkdir()
     places = [tmp_path / "missing", empty, other, folder]
     assert find_base(rule(digest_of_folder(folder)), places) == folder
 
@@ -131,7 +204,7 @@ def test_what_was_looked_at_is_named(folder, tmp_path):
     assert "base tiny with digest 0xabab" in words
     assert "--base-folder" in words
     assert f"{missing} (no such folder)" in words
-    assert f"{tmp_path / 'empty'} (no files)" in words
+    assert f"{tmp_path / 'empty'} does not load as a model: it has neither model.safetensors nor" in words
     assert f"{folder} (digest 0x{digest_of_folder(folder).hex()[:10]}…)" in words
     with pytest.raises(BaseMissingError, match="Looked at: nothing"):
         find_base(rule(b"\xab" * 32), [])
@@ -219,5 +292,6 @@ def test_a_base_is_looked_for_once_and_again_while_it_is_missing(folder, tmp_pat
     assert bases.folder(wanted) == folder
     (folder / "config.json").unlink()
     assert bases.folder(wanted) == folder
+    (folder / "tokenizer.json").unlink()
     with pytest.raises(SapoError, match=r"no tokenizer\.json"):
         bases.tokenizer(wanted)

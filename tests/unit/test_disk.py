@@ -50,11 +50,15 @@ import resource, sqlite3, sys
 from pathlib import Path
 from sapo_client.transactions.store import OutboxStore
 from sapo_client.batches.pins import PinBook
+from sapo_verifier.errors import SapoError
 path = Path(sys.argv[2])
 make = {"pins": lambda: PinBook(path), "outbox": lambda: OutboxStore(path, "me")}[sys.argv[1]]
 make().close()
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-make()
+try:
+    make()
+except SapoError as error:
+    sys.exit(str(error))  # the words alone: a traceback quotes the source, and so whatever else it could say
 """
 
 

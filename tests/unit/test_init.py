@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bare_base import bare_base
 from homes import init
 from sapo_client import cli
 from sapo_client.state.settings import Settings
@@ -60,9 +61,7 @@ def test_init_writes_any_setting(tmp_path: Path, deployment: Path, password: Pat
 def test_init_finds_the_base_by_its_files(
     tmp_path: Path, password: Path, deployment: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.json").write_text("{}")
+    model = bare_base(tmp_path / "model")
     document = json.loads(deployment.read_text())
     bases = document["spec"]["bases"]
     bases.append(bases[0] | {"id": "mine", "digest": "0x" + digest_of_folder(model).hex()})

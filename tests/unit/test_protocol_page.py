@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sapo_verifier.bases import digest_of_folder
 from sapo_verifier.catalogue import CALENDAR_TASKS
 from sapo_verifier.spec import Spec
 from sapo_verifier.tasks import CATALOGUE, COMPACT_ALPHABET, instruction
@@ -22,6 +21,7 @@ MODULES = (
     "catalogue",
     "checks",
     "cid",
+    "folders",
     "intervals",
     "objects",
     "proofs",
@@ -71,12 +71,6 @@ def test_every_list_of_vectors_is_on_the_page():
     assert {section for section, *_ in SHOWN} | {"tolerances", "records_block_refused"} >= lists
     for case in VECTORS["tolerances"]:
         assert f"{case['name']} {case['out']}" in PAGE
-
-
-def test_the_folder_on_the_page_has_its_digest(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    block = next(block for block in BLOCKS if "config.json holds {}" in block)
-    assert f"→ 0x{digest_of_folder(tmp_path).hex()}" in block
 
 
 def test_the_page_lists_what_may_pay_and_what_reaches_a_scorer():

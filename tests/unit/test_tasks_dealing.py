@@ -59,7 +59,7 @@ def spec(tasks: list[dict[str, Any]], *templates: str, max_prompt_bytes: int = 1
             "spot": 256,
             "tasks": tasks,
             "answer": answer,
-            "versions": {"reasoning_gym": "0.1.25", "python": "3.11"},
+            "versions": {"reasoning_gym": "0.1.25", "digest": "0x" + "00" * 32},
             "bases": [{"id": f"base-{i}", "template": template, **base} for i, template in enumerate(templates)],
         }
     )

@@ -1,4 +1,4 @@
-"""Bases: the models that policies start from. Found by the digest over all their files; tokenizers without torch."""
+"""Bases: the models that policies start from. Found by the digest over their files; tokenizers without torch."""
 
 import hashlib
 import json
@@ -10,6 +10,7 @@ from tokenizers import Tokenizer as RustTokenizer
 from sapo_verifier import canonical
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError, UnableError, UsageError
+from sapo_verifier.folders import TOKENIZER, BaseLoadError, base_files
 from sapo_verifier.objects import hex_digest
 from sapo_verifier.spec import BaseRule, Spec
 
@@ -19,15 +20,19 @@ class BaseMissingError(UnableError):
 
 
 def digest_of_folder(folder: Path) -> bytes:
-    """sha2-256 of the canonical JSON {relative path: sha2-256 of the file}, over every file that is not hidden."""
+    """sha2-256 of the canonical JSON {name: sha2-256 of the file}, over the files that make a base.
+
+    Those are folders.base_files; whatever else the folder holds makes no difference. Raises SapoError, naming the file
+    that is missing or wrong.
+    """
     files = {}
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in relative.parts):
+    for name in base_files(folder):
+        path = folder / name
+        try:
             with path.open("rb") as file:
-                files[relative.as_posix()] = "0x" + hashlib.file_digest(file, "sha256").hexdigest()
-    if not files:
-        raise UsageError(f"{folder} holds no files; give the folder of a model")
+                files[name] = hex_digest(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise BaseLoadError(f"{path} cannot be read: {error.strerror}; make it readable") from error
     return block_digest(canonical.encode(files))
 
 
@@ -37,8 +42,8 @@ def find_base(rule: BaseRule, folders: Iterable[Path]) -> Path:
     for folder in folders:
         try:
             found = digest_of_folder(folder)
-        except SapoError:  # an empty folder, or none at all, is no reason not to look at the next one
-            looked.append(f"{folder} ({'no files' if folder.is_dir() else 'no such folder'})")
+        except SapoError as error:  # no reason not to look at the next one
+            looked.append(f"{folder} ({error})" if folder.is_dir() else f"{folder} (no such folder)")
             continue
         if found == rule.digest:
             return folder
@@ -99,9 +104,9 @@ class Bases:
 
 def rust_tokenizer(folder: Path) -> RustTokenizer:
     """tokenizer.json without padding and truncation. Raises SapoError if there is none, or none that can be read."""
-    path = folder / "tokenizer.json"
+    path = folder / TOKENIZER
     if not path.is_file():
-        raise SapoError(f"{folder} has no tokenizer.json; a base needs one")
+        raise SapoError(f"{folder} has no {TOKENIZER}; a base needs one")
     try:
         tokenizer = RustTokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more particular

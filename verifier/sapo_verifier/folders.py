@@ -8,14 +8,17 @@ import math
 import os
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from sapo_verifier.errors import SapoError
 
-CONFIG, ADAPTER = "config.json", "adapter_config.json"
+CONFIG, TOKENIZER, ADAPTER = "config.json", "tokenizer.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-MORE = ("generation_config.json", "tokenizer_config.json")  # need not be there
+GENERATION = "generation_config.json"
+MORE = (GENERATION, "tokenizer_config.json")  # need not be there
 JSON_BYTES = 1 << 26  # of a config or an index
 HEADER_BYTES = 100_000_000  # of a safetensors file: as the format's own readers have it
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
@@ -74,8 +77,8 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def check_supported(folder: Path) -> None:
     """What config.json alone tells of a model that no node could run. Raises BaseLoadError; says nothing of a folder
-    without that file, which is for whoever loads it."""
-    if (folder / ADAPTER).exists():
+    without that file, which is for whoever loads it. An adapter beside a whole model is a stray file, as others are."""
+    if (folder / ADAPTER).exists() and not any((folder / name).exists() for name in (WEIGHTS, INDEX)):
         raise BaseLoadError(f"{folder} holds an adapter ({ADAPTER}) and no whole model; give the folder of its base")
     if not (folder / CONFIG).exists():
         return
@@ -97,6 +100,39 @@ def check_supported(folder: Path) -> None:
             f"{folder / CONFIG}: models of the family {kind} are not supported: {REFUSED[kind]}. Take a base of "
             "another family (docs/settings.md has a table)"
         )
+
+
+def base_files(folder: Path) -> list[str]:
+    """The names of the files that make a base, sorted: its digest is over these, and nothing else is read of a folder.
+
+    config.json, tokenizer.json, model.safetensors or else its index with the shards that it names; and of MORE what is
+    there. Links are followed. Raises BaseLoadError, naming the file that is missing, or an index that names others.
+    """
+    names = [CONFIG, TOKENIZER, *(name for name in MORE if (folder / name).exists()), *_weight_files(folder)]
+    return _there(folder, names)
+
+
+@contextmanager
+def model_alone(folder: Path) -> Iterator[Path]:
+    """A folder with links to the model's files among the base's and nothing beside them, until the block ends: what a
+    library would pick up from a full folder is not there. Raises BaseLoadError as base_files does."""
+    names = [CONFIG, *(name for name in (GENERATION,) if (folder / name).exists()), *_weight_files(folder)]
+    with TemporaryDirectory(prefix="sapo-base-") as aside:
+        for name in _there(folder, names):
+            (Path(aside) / name).symlink_to((folder / name).resolve())
+        yield Path(aside)
+
+
+def _weight_files(folder: Path) -> list[str]:
+    """As the loader looks for them: an index beside a whole file counts as little as other strangers."""
+    return [WEIGHTS] if (folder / WEIGHTS).exists() else [INDEX, *set(_places(folder).values())]
+
+
+def _there(folder: Path, names: list[str]) -> list[str]:
+    for name in names:
+        if not (folder / name).is_file():
+            raise BaseLoadError(f"{folder} has no {name}; a base needs one: give the whole folder of a model")
+    return sorted(names)
 
 
 def check_config(folder: Path) -> dict[str, Any]:
@@ -159,38 +195,43 @@ def _parts(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _held(folder: Path) -> Held:
-    if (folder / WEIGHTS).exists():
-        headers = [_header(folder / WEIGHTS)]
-    elif (folder / INDEX).exists():
-        headers = _shards(folder)
-    else:
-        raise BaseLoadError(
-            f"{folder} does not load as a model: it has neither {WEIGHTS} nor {INDEX}; give the folder of a base, with "
-            "its weights as safetensors"
-        )
+    headers = [_header(folder / WEIGHTS)] if (folder / WEIGHTS).exists() else _shards(folder)
     shapes = [entry["shape"] for header in headers for entry in header.values()]
     return Held(len(shapes), sum(map(math.prod, shapes)))
 
 
-def _shards(folder: Path) -> list[dict[str, Any]]:
-    """The headers of the files that an index names."""
+def _places(folder: Path) -> dict[str, str]:
+    """By an index: the file of each tensor. Each is a safetensors file of the folder itself, and there."""
     index = folder / INDEX
+    if not index.exists():
+        raise BaseLoadError(
+            f"{folder} does not load as a model: it has neither {WEIGHTS} nor {INDEX}; give the folder of a base, with "
+            "its weights as safetensors"
+        )
     places = read_object(index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise BaseLoadError(f"{index} has no weight_map; fetch the model again")
-    headers: dict[str, dict[str, Any]] = {}
     for tensor, name in places.items():
         if not isinstance(name, str) or name != Path(name).name or not name.endswith(".safetensors"):
             raise BaseLoadError(
                 f"{index} says that {tensor[:200]} is in {str(name)[:200]!r}, which is no safetensors file of its own "
                 "folder; fetch the model again, from a source that you trust"
             )
-        if name not in headers:
-            if not (folder / name).exists():
-                raise BaseLoadError(f"{index} names {name}, which is not there; fetch the model again")
-            headers[name] = _header(folder / name)
+    for name in sorted(set(places.values())):
+        if not (folder / name).exists():
+            raise BaseLoadError(f"{index} names {name}, which is not there; fetch the model again")
+    return places
+
+
+def _shards(folder: Path) -> list[dict[str, Any]]:
+    """The headers of the files that an index names."""
+    places = _places(folder)
+    headers = {name: _header(folder / name) for name in sorted(set(places.values()))}
+    for tensor, name in places.items():
         if tensor not in headers[name]:
-            raise BaseLoadError(f"{index} says that {tensor[:200]} is in {name}, and it is not; fetch the model again")
+            raise BaseLoadError(
+                f"{folder / INDEX} says that {tensor[:200]} is in {name}, and it is not; fetch the model again"
+            )
     return list(headers.values())
 
 

@@ -1,7 +1,6 @@
 """Specs that ship with the project, and how a base's entry in a spec is measured from its folder."""
 
 import json
-import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +13,7 @@ from sapo_verifier.folders import batch_context, check_config, read_object
 from sapo_verifier.protocol import MAX_COMPLETIONS
 from sapo_verifier.spec import COMPACT, Answer, BaseRule, ChainRules, Spec, TaskRule, Versions
 from sapo_verifier.supported import refuse_other_version, refuse_spots
-from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS
+from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS, tasks_digest
 from sapo_verifier.templates import CHATML, EXAMPLES
 from sapo_verifier.templates import chat_template as chat_template
 
@@ -212,6 +211,22 @@ def too_few(chain: ChainRules, nodes: int) -> str:
     return ""
 
 
+def versions_of(rules: Sequence[TaskRule]) -> Versions:
+    """What a spec with these task rules says of them, as this machine makes their items: seconds, unless it is kept.
+
+    Raises SapoError where they cannot be made here.
+    """
+    return Versions(digest=tasks_digest(rules), reasoning_gym=version("reasoning-gym"))
+
+
+def with_changes(spec: Spec, **changes: Any) -> Spec:
+    """The spec with other fields, checked as a whole; other task rules are measured. Raises ValueError."""
+    changed = spec.model_copy(update=changes)
+    if "tasks" in changes:
+        changed = changed.model_copy(update={"versions": versions_of(changed.tasks)})
+    return Spec.model_validate(changed.to_json())
+
+
 def _spec(
     bases: Sequence[BaseRule],
     tasks: Sequence[dict[str, Any]],
@@ -221,6 +236,7 @@ def _spec(
     max_new_tokens: int,
     quorums: Quorums = DEVNET,
 ) -> Spec:
+    rules = [TaskRule.model_validate(rule) for rule in tasks]
     return Spec(
         chain=ChainRules(
             round_blocks=round_blocks,
@@ -247,8 +263,8 @@ def _spec(
         max_prompt_bytes=1024,
         pool_rounds=2,
         spot=MAX_COMPLETIONS,  # every completion
-        tasks=[TaskRule.model_validate(rule) for rule in tasks],
+        tasks=rules,
         answer=answer,
-        versions=Versions(reasoning_gym=version("reasoning-gym"), python=".".join(platform.python_version_tuple()[:2])),
+        versions=versions_of(rules),
         bases=list(bases),
     )

@@ -73,7 +73,7 @@ class BaseRule(Rules):
     """A model that policies start from, as every verifier can load it."""
 
     id: str
-    digest: Digest  # over all its files: bases.digest_of_folder
+    digest: Digest  # over its files: bases.digest_of_folder
     vocab: Positive  # ids from here on are never sampled
     eos: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=16)]
     context: Positive  # tokens
@@ -105,10 +105,10 @@ class BaseRule(Rules):
 
 
 class Versions(Rules):
-    """What has to agree for two machines to generate the same questions."""
+    """What has to agree for two machines to deal and score the same tasks."""
 
     reasoning_gym: str
-    python: str  # major.minor
+    digest: Digest  # over a few hundred items of the spec's task rules: tasks.tasks_digest
 
 
 class Spec(Document):

@@ -15,7 +15,7 @@ from sapo_verifier.errors import UnableError
 from sapo_verifier.facts import BatchFacts, BatchInfo
 from sapo_verifier.ipfs import GatewayReader, parse_endpoint
 from sapo_verifier.model import policy_model
-from sapo_verifier.tasks import TaskWorker
+from sapo_verifier.tasks import TaskWorker, check_versions
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ def open_verifier(
 
     gateways: multiaddrs that are asked after the producer's own. base_folders: where the bases' files may be, for their
     tokenizers and, with `model`, for the `policy` check, which needs torch. allow_private: endpoints may be on private
-    addresses, as on a devnet. Raises SapoError for a gateway that cannot be, or another version of the tasks.
+    addresses, as on a devnet. Raises SapoError for a gateway that cannot be, or where this machine makes other tasks.
     """
     for gateway in gateways:
         parse_endpoint(gateway, allow_private=allow_private)  # its fault is better told than passed over
     bases = Bases(base_folders)
     with GatewayReader(gateways, allow_private=allow_private) as store, TaskWorker() as worker:
-        worker.check_versions(reader.deployment.spec)
+        check_versions(reader.deployment.spec, worker)
         yield Verifier(reader, store, worker, bases, policy_model(bases) if model else None)
 
 

@@ -12,7 +12,7 @@ from sapo_client.policy.tokenization import prompt_ids
 from sapo_verifier import protocol
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.errors import UsageError
-from sapo_verifier.networks import base_rule, pocket_spec
+from sapo_verifier.networks import base_rule, pocket_spec, with_changes
 from sapo_verifier.spec import COMPACT, Spec, TaskRule
 from sapo_verifier.tasks import PAPER_TASKS, TaskWorker, deal
 
@@ -43,7 +43,7 @@ def bench_spec(folder: Path, *, group_size: int, max_new_tokens: int) -> Spec:
     if not small:
         changes |= {"tasks": [TaskRule.model_validate(rule) for rule in PAPER_TASKS], "answer": "tag"}
     try:
-        return Spec.model_validate(spec.model_copy(update=changes).to_json())
+        return with_changes(spec, **changes)
     except ValidationError as error:
         words = "; ".join(e["msg"].removeprefix("Value error, ") for e in error.errors(include_url=False))
         raise UsageError(f"no network can have these sizes: {words}") from error

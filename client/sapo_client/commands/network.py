@@ -22,8 +22,9 @@ ANSWERS = ("tag", "brackets", "whole")  # those of sapo_verifier.spec
 SPEC = """Write a network's rules for language models that follow an instruction, as JSON.
 
 Each base is measured from its folder: digest, vocabulary, ends, context. Its prompts are in ChatML (SmolLM2, Qwen and
-others) unless --template says otherwise. Edit the rest to taste; then
-`sapo network deploy --spec` takes the file. A digest is over all files of a folder: say with the spec where it is from.
+others) unless --template says otherwise. Edit the rest to taste; then `sapo network deploy --spec` takes the file, and
+names the digest to write where the tasks are others. A base's digest is over the files that a model needs: say with
+the spec where they are from.
 """
 DEPLOY = """Deploy the contracts for a spec; write the deployment file, and the network file for everybody who joins.
 
@@ -166,6 +167,7 @@ def run_deploy(options: argparse.Namespace) -> int:
         raise UsageError("name the chain's RPC with --rpc URL or --rpc-file FILE")
     url = rpc_urls(options.rpc, options.rpc_file)[0]  # no other: a chain is chosen here, and not looked for
     spec = read_spec(options.spec)
+    _check_tasks(options.spec, spec)
     if options.out.exists():
         journal_of(options.out).unlink(missing_ok=True)  # of what is replaced, and was finished
     path, public = options.network, _public(options, spec)  # nothing is paid for before these can be
@@ -189,6 +191,21 @@ def run_deploy(options: argparse.Namespace) -> int:
     print(f"bond {coins(int(spec.chain.bond, 16))} coins; spec 0x{deployment.spec_digest.hex()}")
     print(f"written to {options.out}, and for everybody who takes part: {path}")
     return 0
+
+
+def _check_tasks(file: Path, spec: "Spec") -> None:
+    """Whoever edits the tasks has to write their new digest, too: no node would start otherwise. Raises SapoError."""
+    from sapo_verifier.objects import hex_digest
+    from sapo_verifier.tasks import OtherTasksError, TaskWorker, check_versions
+
+    try:
+        with TaskWorker() as worker:
+            check_versions(spec, worker)
+    except OtherTasksError as error:
+        raise UsageError(
+            f"{file} says that the digest of its tasks is {hex_digest(spec.versions.digest)}, and here it is "
+            f"{hex_digest(error.digest)}: if you edited the tasks, write that as `digest` of `versions`"
+        ) from error
 
 
 def _deployed(options: argparse.Namespace, url: str, spec: "Spec") -> "Deployment":
@@ -267,7 +284,7 @@ def run_show(options: argparse.Namespace) -> int:
         "round": f"{chain.round_blocks} blocks; round 0 begins at block {deployment.first_block}",
         "batch": f"{spec.max_slots} groups of {spec.group_size} completions at most",
         "bond": f"{coins(int(chain.bond, 16))} coins",
-        "versions": f"python {spec.versions.python}, reasoning-gym {spec.versions.reasoning_gym}",
+        "tasks": f"reasoning-gym {spec.versions.reasoning_gym}, items {hex_digest(spec.versions.digest)}",
         "contracts": deployment.contracts.model_dump(),
         "bases": {base.id: network.bases.get(base.id) or hex_digest(base.digest) for base in spec.bases},
         "rpc": network.rpc,

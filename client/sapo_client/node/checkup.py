@@ -21,6 +21,7 @@ from sapo_verifier.chain.signing import GWEI, base_fee
 from sapo_verifier.errors import SapoError
 from sapo_verifier.networks import too_few
 from sapo_verifier.spec import Spec
+from sapo_verifier.tasks import TaskWorker, check_versions
 
 Level = Literal["ok", "warning", "bad"]
 RPC_SECONDS = 5.0  # for one answer
@@ -176,17 +177,17 @@ def operator_of(keystore: Path) -> str | None:
 
 
 def version_lines(spec: Spec) -> Iterator[Line]:
-    """What has to be the same on every machine, or tasks would differ."""
-    have = {"python": ".".join(platform.python_version_tuple()[:2])}
+    """What has to be the same on every machine, or tasks would differ: it is tried, once for each installation."""
     try:
-        have["reasoning-gym"] = version("reasoning-gym")
+        found = version("reasoning-gym")
     except PackageNotFoundError:
         yield Line("versions", "bad", "this installation has no reasoning-gym: `pip install sapo-network[node]`")
         return
-    wanted = {"python": spec.versions.python, "reasoning-gym": spec.versions.reasoning_gym}
-    for name, needed in wanted.items():
-        if have[name] != needed:
-            words = f"the network needs {name} {needed}, and this machine has {have[name]}: install {name} {needed}"
-            yield Line("versions", "bad", words)
-    if have == wanted:
-        yield Line("versions", "ok", ", ".join(f"{name} {found}" for name, found in have.items()))
+    try:
+        with TaskWorker() as worker:
+            check_versions(spec, worker)
+    except SapoError as error:
+        yield Line("versions", "bad", str(error))
+    else:
+        words = f"reasoning-gym {found}, and with Python {platform.python_version()} its tasks are the network's"
+        yield Line("versions", "ok", words)

@@ -19,7 +19,7 @@ from sapo_client.training.sapo import TrainConfig
 from sapo_verifier import protocol
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.spec import Spec
-from sapo_verifier.tasks import TaskWorker
+from sapo_verifier.tasks import TaskWorker, check_versions
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def train(
     """
     home.mkdir(parents=True, exist_ok=True)
     with layout.only_one(home), TaskWorker() as worker:
-        worker.check_versions(spec)
+        check_versions(spec, worker)
         torch.manual_seed(seed)
         learner = Learner(policy, config, home / layout.CHECKPOINTS, str(seed))
         learner.resume()

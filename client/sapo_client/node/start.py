@@ -29,7 +29,7 @@ from sapo_client.training.sapo import TrainConfig
 from sapo_client.transactions.outbox import Outbox
 from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.model import policy_model
-from sapo_verifier.tasks import TaskWorker
+from sapo_verifier.tasks import TaskWorker, check_versions
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _open(ready: Ready, store: BlockStore, status: StatusFile, stop: threading.E
     patience = min(settings.ipfs.seconds_per_source, LOOK_SECONDS)
     peers = stack.enter_context(GatewayReader(allow_private=settings.ipfs.allow_private, timeout=patience))
     worker = stack.enter_context(TaskWorker())
-    worker.check_versions(spec)
+    check_versions(spec, worker)
     device, options = settings.policy.device, settings.policy.options(settings.sapo.seed)
     started = time.monotonic()
     log.info("loading the base %s from %s", ready.base.id, bases.folder(ready.base))

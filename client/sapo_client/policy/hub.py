@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sapo_verifier.errors import UnableError, UsageError
 
-# A base's digest is over all files of its folder, so what is downloaded must be the same for everybody.
+# What a base's digest is over (folders.base_files), and what other programs want beside a policy that is saved.
 FILES = ("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json", "tokenizer*",
          "special_tokens_map.json", "vocab.json", "merges.txt", "added_tokens.json", "chat_template.jinja")  # fmt: skip
 _NAME = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(?P<revision>[\w.-]+))?")

@@ -13,7 +13,7 @@ from sapo_verifier import canonical
 from sapo_verifier.bases import BaseMissingError, Bases, Tokenizer
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.spec import BaseRule
-from sapo_verifier.tasks import TaskWorker
+from sapo_verifier.tasks import TaskWorker, check_versions
 
 REMEMBERED = 4096  # items and scores each: all of a window ask for the same ones
 
@@ -88,7 +88,7 @@ class Shared:
             stack.callback(stop_all, [self.daemon])
             self.bases = FormulaBases(self.base, self._folder)
             stack.enter_context(self.worker)
-            self.worker.check_versions(self.deployment.spec)
+            check_versions(self.deployment.spec, self.worker)
             self.api, self.gateway = daemon_addresses(self.daemon)
             self._stack = stack.pop_all()
         return self

@@ -19,15 +19,19 @@ from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import CHECKS, batch_root, check_batch
 from sapo_verifier.cid import block_digest
 from sapo_verifier.facts import BatchFacts
+from sapo_verifier.networks import versions_of
 from sapo_verifier.objects import NO_AUDIT, Record, encode_records, hex_digest
 from sapo_verifier.protocol import VERSION
-from sapo_verifier.spec import BaseRule, Spec
+from sapo_verifier.spec import BaseRule, Spec, TaskRule
 from sapo_verifier.tasks import POCKET_TASKS, TaskWorker, deal, render, rewards
 
 GROUP, SLOTS, LIMIT = 4, 3, 12  # completions of a group, groups, tokens of a completion
 NODE, OTHER_NODE, ROUNDS = "0x" + "ab" * 20, "0x" + "cd" * 20, "0x" + "12" * 20
 ROUND, INDEX, CHAIN = 7, 5, 31337
 BEACON = protocol.beacon(CHAIN, ROUNDS, ROUND, bytes(range(32)))
+
+
+VERSIONS = versions_of([TaskRule.model_validate(rule) for rule in POCKET_TASKS]).model_dump(mode="json")
 
 
 def small_spec(**changes: Any) -> Spec:
@@ -40,7 +44,7 @@ def small_spec(**changes: Any) -> Spec:
     document: dict[str, Any] = {
         "v": VERSION, "chain": chain, "group_size": GROUP, "max_slots": 8, "max_new_tokens": LIMIT,
         "max_prompt_bytes": 1024, "pool_rounds": 2, "spot": 256, "tasks": POCKET_TASKS, "answer": "brackets",
-        "versions": {"reasoning_gym": "0.1.25", "python": "3.11"}, "bases": [base, words],
+        "versions": VERSIONS, "bases": [base, words],
     }  # fmt: skip
     return Spec.model_validate(document | changes)
 

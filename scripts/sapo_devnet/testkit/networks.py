@@ -10,10 +10,14 @@ from sapo_verifier.chain.deploying import deploy
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.rpc import connect_for_sending
+from sapo_verifier.networks import versions_of
 from sapo_verifier.protocol import VERSION
-from sapo_verifier.spec import Spec
+from sapo_verifier.spec import Spec, TaskRule
 
 __all__ = ["BOND", "Network", "deploy_on", "small_spec"]
+
+
+TASKS = [TaskRule(name="basic_arithmetic", config={}, weight=1)]
 
 
 def small_spec(**changes: Any) -> Spec:
@@ -34,9 +38,9 @@ def small_spec(**changes: Any) -> Spec:
         "max_prompt_bytes": 64,
         "pool_rounds": 2,
         "spot": 256,
-        "tasks": [{"name": "basic_arithmetic", "config": {}, "weight": 1}],
+        "tasks": [rule.model_dump(mode="json") for rule in TASKS],
         "answer": "brackets",
-        "versions": {"reasoning_gym": "0.1.25", "python": "3.11"},
+        "versions": versions_of(TASKS).model_dump(mode="json"),
         "bases": [
             {
                 "id": "pocket",

@@ -21,7 +21,7 @@ from sapo_verifier.bases import Bases
 from sapo_verifier.model import policy_model
 from sapo_verifier.networks import base_rule, chat_template, mixed_spec, pocket_spec
 from sapo_verifier.spec import Spec
-from sapo_verifier.tasks import TaskWorker
+from sapo_verifier.tasks import TaskWorker, check_versions
 from sapo_verifier.templates import EXAMPLES
 
 MEASURE_EVERY = 40  # rounds between held-out measurements
@@ -59,8 +59,8 @@ class Ground:
         *,
         held_out: int = HELD_OUT,
     ) -> "Ground":
-        """Raises SapoError where this machine has other versions than the spec asks for."""
-        worker.check_versions(spec)
+        """Raises SapoError where this machine makes other tasks than the spec's."""
+        check_versions(spec, worker)
         return cls(spec, folders, worker, HeldOut.make(spec, held_out, worker), place)
 
     def policy(self, number: int, seed: int) -> Policy:

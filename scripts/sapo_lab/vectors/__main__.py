@@ -16,12 +16,12 @@ TARGET = ROOT / "tests" / "vectors" / "protocol.json"
 
 def written() -> str:
     """The whole file: a line for each case."""
-    from sapo_lab.vectors.documents import answers, documents, records_blocks
+    from sapo_lab.vectors.documents import answers, bases, documents, records_blocks, samples
     from sapo_lab.vectors.numbers import hashes, intervals, trees
     from sapo_verifier.protocol import VERSION
 
     lines = [f'"v": {VERSION},\n"notation": {json.dumps(NOTATION, indent=1)}']
-    sections = (hashes, trees, intervals, records_blocks, documents, answers)
+    sections = (hashes, trees, intervals, records_blocks, documents, bases, samples, answers)
     for name, cases in (section for some in sections for section in some().items()):
         body = ",\n".join(" " + json.dumps(case) for case in cases)
         lines.append(f'"{name}": [\n{body}\n]')

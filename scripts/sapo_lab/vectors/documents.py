@@ -1,5 +1,8 @@
 """Vectors of everything that is published: record blocks, content addresses, canonical JSON, objects, answers."""
 
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sapo_lab.vectors.words import CHAIN, NODES, ROUNDS, Case, digest, hexed, records, u64
@@ -113,6 +116,7 @@ def examples() -> list[Any]:
                       template="<|im_start|>user\n{question}\n{instruction}<|im_end|>\n<|im_start|>assistant\n",
                       max_token_bytes=200, max_adapter_bytes=1 << 25, max_rank=16),
     ]  # fmt: skip
+    versions = spec.Versions(reasoning_gym="0.1.25", digest=digest("items"))
     wrong = objects.Finding(check="reward", status="fail", reason="reward 1 is claimed, 0 is earned", slot=2, k=6)
     gone = objects.Finding(check="available", status="void", reason="nobody has it")
     return [
@@ -125,7 +129,7 @@ def examples() -> list[Any]:
                                blocks=[digest("w/2")], lora=lora),
         spec.Spec(
             chain=rules, group_size=8, max_slots=16, max_new_tokens=15, max_prompt_bytes=1024, pool_rounds=2, spot=4,
-            tasks=tasks, answer="brackets", versions=spec.Versions(reasoning_gym="0.1.25", python="3.11"), bases=bases,
+            tasks=tasks, answer="brackets", versions=versions, bases=bases,
         ),
         objects.VerdictReport(
             round=12, stage=1, voter=NODES[2],
@@ -136,6 +140,50 @@ def examples() -> list[Any]:
             ],
         ),
     ]  # fmt: skip
+
+
+def bases() -> dict[str, list[Case]]:
+    from sapo_verifier.bases import digest_of_folder
+
+    whole = {"config.json": "{}", "model.safetensors": "weights", "tokenizer.json": "{}"}
+    strays = {"README.md": "of no use", "model.safetensors.index.json": "{}", "pytorch_model.bin": "a pickle"}
+    places = {"a": "one.safetensors", "b": "two.safetensors", "c": "one.safetensors"}
+    shards = {
+        "config.json": "{}", "generation_config.json": "[]", "tokenizer.json": "{}", "tokenizer_config.json": "[]",
+        "model.safetensors.index.json": json.dumps({"weight_map": places}), "one.safetensors": "1",
+        "two.safetensors": "2", "three.safetensors": "3",
+    }  # fmt: skip
+    out = []
+    for files in (whole, whole | strays, shards):
+        with TemporaryDirectory() as folder:
+            for name, text in files.items():
+                (Path(folder) / name).write_text(text)
+            out.append({"files": files, "out": hexed(digest_of_folder(Path(folder)))})
+    return {"base_digest": out}
+
+
+def samples() -> dict[str, list[Case]]:
+    """Of reasoning-gym's version that is installed."""
+    from sapo_verifier import canonical
+    from sapo_verifier.cid import block_digest
+    from sapo_verifier.spec import TaskRule
+    from sapo_verifier.tasks import POCKET_TASKS, TaskWorker, sample, tasks_digest
+
+    rules = [TaskRule.model_validate(rule) for rule in POCKET_TASKS]
+    out: dict[str, list[Case]] = {}
+    raises = TaskRule(name="gcd", config={"min_value": 9, "max_value": 1}, weight=1)
+    with TaskWorker() as worker:
+        made = [(rule, sample.item(rule, 0, worker)) for rule in [*rules, raises]]
+    out["task_item"] = [
+        {"dataset": rule.name, "config": rule.config, "seed": 0, "json": item,
+         "out": hexed(block_digest(canonical.encode(item)))}
+        for rule, item in made
+    ]  # fmt: skip
+    out["tasks_digest"] = [
+        {"tasks": [{"name": rule.name, "config": rule.config} for rule in some], "out": hexed(tasks_digest(some))}
+        for some in (rules[-1:], rules)
+    ]
+    return out
 
 
 def answers() -> dict[str, list[Case]]:

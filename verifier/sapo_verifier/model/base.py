@@ -1,4 +1,4 @@
-"""A base as a model in float32: local files only, safetensors only, no remote code."""
+"""A base as a model in float32: its own files and no others, safetensors only, no remote code."""
 
 import os
 from collections.abc import Collection
@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError
 
 from sapo_verifier.folders import BaseLoadError as BaseLoadError
-from sapo_verifier.folders import Held, batch_context, check_folder
+from sapo_verifier.folders import Held, batch_context, check_folder, model_alone
 from sapo_verifier.model.forward import check_head
 from sapo_verifier.model.trial import FAILURES, try_batches, words_of
 from sapo_verifier.spec import BaseRule
@@ -28,15 +28,16 @@ def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
     torch.backends.cudnn.allow_tf32 = False
     held = check_folder(folder)
     try:
-        _check_size(folder, held)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=False,
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
+        with model_alone(folder) as files:
+            _check_size(folder, files, held)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                files,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
     except (*FAILURES, SafetensorError) as error:
         raise BaseLoadError(
             f"{folder} does not load as a model: {words_of(error)}; give the folder of a base"
@@ -59,11 +60,14 @@ def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
     return model
 
 
-def _check_size(folder: Path, held: Held) -> None:
-    """Before anything is allocated: what config.json describes is what the files hold, and fits this machine."""
+def _check_size(folder: Path, files: Path, held: Held) -> None:
+    """Before anything is allocated: what config.json describes is what the files hold, and fits this machine.
+
+    folder: in errors; files: where config.json is read.
+    """
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(files, local_files_only=True, trust_remote_code=False)
     with torch.device("meta"):
         described: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     parameters = sum(parameter.numel() for parameter in described.parameters())

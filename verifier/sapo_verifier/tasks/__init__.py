@@ -9,6 +9,7 @@ from sapo_verifier.catalogue import (
     check_rule,
 )
 from sapo_verifier.errors import TaskError
+from sapo_verifier.tasks.agreement import OtherTasksError, check_versions, tasks_digest
 from sapo_verifier.tasks.compact import COMPACT_ALPHABET, compact_answer, compact_prompt
 from sapo_verifier.tasks.dealing import deal, instruction, render
 from sapo_verifier.tasks.rewards import MAX_ANSWER_BYTES, extract, rewards
@@ -24,10 +25,12 @@ __all__ = [
     "PAPER_TASKS",
     "POCKET_TASKS",
     "GeneratorError",
+    "OtherTasksError",
     "Task",
     "TaskError",
     "TaskWorker",
     "check_rule",
+    "check_versions",
     "compact_answer",
     "compact_prompt",
     "deal",
@@ -35,4 +38,5 @@ __all__ = [
     "instruction",
     "render",
     "rewards",
+    "tasks_digest",
 ]

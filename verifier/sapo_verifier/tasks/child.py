@@ -5,7 +5,6 @@ ends the process even where nobody is left to kill it.
 """
 
 import decimal
-import importlib.metadata
 import json
 import os
 import resource
@@ -16,6 +15,7 @@ from collections import OrderedDict
 from typing import Any, BinaryIO, NamedTuple
 
 from sapo_verifier.catalogue import may_score, plain_config
+from sapo_verifier.tasks.environment import environment
 
 MEMORY_BYTES = 2 << 30  # of addresses; the library takes 0.35 GiB of them
 CACHED_ENTRIES = 64
@@ -123,9 +123,7 @@ def main(seconds: float) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process even inside C code
     import reasoning_gym  # noqa: F401 - one second, before the first request's time runs
 
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    # The module's own __version__ lags behind the distribution's.
-    send(replies, {"reasoning_gym": importlib.metadata.version("reasoning-gym"), "python": python})
+    send(replies, environment())
     items = Items()
     for request in lines(requests):
         signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_SECONDS)

@@ -1,6 +1,8 @@
 """What a completion earns: an answer taken from its text, and the dataset's own scorer (docs/protocol.md, Rewards)."""
 
-from sapo_verifier.spec import Spec
+from collections.abc import Sequence
+
+from sapo_verifier.spec import Spec, TaskRule
 from sapo_verifier.tasks.dealing import rule_of
 from sapo_verifier.tasks.task import Task
 from sapo_verifier.tasks.worker import TaskWorker
@@ -36,11 +38,16 @@ def rewards(spec: Spec, task: Task, texts: list[str], worker: TaskWorker) -> lis
 
     An answer beyond 1,000 bytes is worth 0. Raises TaskError if the task cannot be generated again.
     """
-    rule = rule_of(spec, task.dataset)
-    answers = [_scorable(extract(text, spec.answer)) for text in texts]
-    distinct = list(dict.fromkeys(answer for answer in answers if answer is not None))
-    scores = dict(zip(distinct, worker.scores(rule.name, rule.config, task.seed, distinct), strict=True))
-    return [False if answer is None else _reward(scores[answer]) for answer in answers]
+    answers = [extract(text, spec.answer) for text in texts]
+    return answer_rewards(rule_of(spec, task.dataset), task.seed, answers, worker)
+
+
+def answer_rewards(rule: TaskRule, seed: int, answers: Sequence[str | None], worker: TaskWorker) -> list[bool | None]:
+    """As `rewards`, of answers that stand for themselves; None, for no answer, is worth 0."""
+    scorable = [_scorable(answer) for answer in answers]
+    distinct = list(dict.fromkeys(answer for answer in scorable if answer is not None))
+    scores = dict(zip(distinct, worker.scores(rule.name, rule.config, seed, distinct), strict=True))
+    return [False if answer is None else _reward(scores[answer]) for answer in scorable]
 
 
 def _scorable(answer: str | None) -> str | None:

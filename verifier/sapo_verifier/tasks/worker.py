@@ -13,8 +13,7 @@ from typing import Any, Self
 
 from sapo_verifier.catalogue import check_rule
 from sapo_verifier.child_process import ChildLostError, ChildProcess
-from sapo_verifier.errors import TaskError, UnableError
-from sapo_verifier.spec import Spec
+from sapo_verifier.errors import TaskError
 from sapo_verifier.tasks.task import GeneratorError
 
 START_SECONDS = 120.0  # importing the library takes 1 s; a busy machine gets all the time it may need
@@ -90,11 +89,8 @@ class TaskWorker:
                 scores.append(reply["score"])
         return scores
 
-    def check_versions(self, spec: Spec) -> None:
-        """Refuse a machine on which the questions could differ.
-
-        Raises UnableError if reasoning_gym or Python (major.minor) is not the spec's, or the subprocess does not start.
-        """
+    def versions(self) -> dict[str, str]:
+        """What the subprocess found of its environment (environment.py). Raises TaskError where it does not start."""
         with self._lock:
             try:
                 self._start()
@@ -102,14 +98,7 @@ class TaskWorker:
                 raise TaskError(
                     f"the task worker does not start: {lost}; run it by hand: python -m {CHILD} 1"
                 ) from lost
-            have = self._versions
-        wanted = {"reasoning_gym": spec.versions.reasoning_gym, "python": spec.versions.python}
-        for name, version in wanted.items():
-            if have[name] != version:
-                raise UnableError(
-                    f"this network needs {name} {version} and this machine has {have[name]}: tasks would differ; "
-                    f"install {name} {version}"
-                )
+            return dict(self._versions)
 
     def close(self) -> None:
         """End the subprocess; a later request would start another one."""
