@@ -11,6 +11,7 @@ from sapo_verifier.catalogue import (
 from sapo_verifier.errors import TaskError
 from sapo_verifier.tasks.compact import COMPACT_ALPHABET, compact_answer, compact_prompt
 from sapo_verifier.tasks.dealing import deal, instruction, render
+from sapo_verifier.tasks.readings import reading, right, shows
 from sapo_verifier.tasks.rewards import MAX_ANSWER_BYTES, extract, rewards
 from sapo_verifier.tasks.task import GeneratorError, Task
 from sapo_verifier.tasks.worker import TaskWorker
@@ -33,6 +34,9 @@ __all__ = [
     "deal",
     "extract",
     "instruction",
+    "reading",
     "render",
     "rewards",
+    "right",
+    "shows",
 ]
