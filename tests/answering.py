@@ -15,12 +15,15 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sapo_client.pocket import make_tokenizer, save_tokenizer
 from sapo_verifier.networks import base_rule, chat_template, pocket_base, pocket_spec, with_changes
-from sapo_verifier.spec import BaseRule, Spec
+from sapo_verifier.spec import BaseRule, Spec, TaskRule
 
 WIDTH = 32
 SHARP = 2.5  # of an output layer's row: what is meant follows nearly always
 MAX_RANK = 8
-TASKS = ("gcd", "count_bits")  # whose answers are often one digit
+TASKS = [  # whose answers are often one digit
+    TaskRule(name="count_bits", config={"min_n": 1, "max_n": 255}, weight=1),
+    TaskRule(name="gcd", config={"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 60}, weight=1),
+]
 DIGITS = "12345678"
 
 
@@ -53,8 +56,7 @@ def chat_base(folder: Path) -> BaseRule:
 def two_bases(compact: Path, chat: Path) -> Spec:
     """The pocket spec with both bases and tasks that a digit answers."""
     spec = pocket_spec(compact)
-    tasks = [rule for rule in spec.tasks if rule.name in TASKS]
-    return with_changes(spec, tasks=tasks, bases=[pocket_base(compact), chat_base(chat)])
+    return with_changes(spec, tasks=TASKS, bases=[pocket_base(compact), chat_base(chat)])
 
 
 def _write(folder: Path, tokenizer: Tokenizer, before: str, *, end: int, context: int, seed: int) -> None:

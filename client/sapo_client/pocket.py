@@ -1,6 +1,6 @@
 """The pocket policy: a tiny Llama that a script makes in minutes, for one machine, tests and demonstrations.
 
-It knows the nine compact tasks of `sapo_verifier.tasks`, one character per token, but it seldom writes its answer as
+It knows the pocket tasks of `sapo_verifier.tasks`, one character per token, but it seldom writes its answer as
 the rewards want it: it was last trained on a mixture of the right format and broken ones. What is missing is learned
 within tens of rounds, so that a small swarm shows learning while one watches.
 """

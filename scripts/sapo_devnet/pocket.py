@@ -11,7 +11,12 @@ from sapo_devnet.built import build_once
 from sapo_devnet.cache import cache_folder
 from sapo_devnet.errors import DevnetError
 
-SOURCES = ("sapo_client.pocket", "sapo_verifier.catalogue", "sapo_verifier.tasks.compact")
+SOURCES = (
+    "sapo_client.pocket",
+    "sapo_verifier.catalogue",
+    "sapo_verifier.tasks.compact",
+    "sapo_verifier.tasks.readings",
+)
 
 
 QUICK_STEPS = 150  # seconds to build

@@ -5,6 +5,7 @@ import pytest
 from sapo_devnet.formula.policy import EOS, TOKENS, VOCAB, text_of, tokens_of
 from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, assert_only, assert_stopped, honest
 from sapo_verifier.bases import BaseMissingError
+from sapo_verifier.catalogue import plain_config
 from sapo_verifier.checks import check_batch
 from sapo_verifier.objects import Record
 from sapo_verifier.tasks import deal, extract
@@ -179,7 +180,9 @@ def test_junk_around_a_right_answer_earns_nothing(draft, worker, tokenizer, text
 
 
 def test_partial_credit_earns_nothing(draft, worker, tokenizer):
-    """The library's scorers give part of a point to what is near or merely well-formed: the claim has no such bit."""
+    """The library's scorers give part of a point to what is near or merely well-formed: here it is wrong."""
+    import reasoning_gym
+
     found = 0
     for slot in range(SLOTS):
         task = deal(draft.spec, draft.facts.beacon, draft.facts.node, slot, worker)
@@ -187,8 +190,9 @@ def test_partial_credit_earns_nothing(draft, worker, tokenizer):
         right = extract(text_of(draft.slots[slot].liked), "brackets")
         texts = [f"<{answer}>" for answer in (right + " 1", "0 0\n0 0", "1 0 2 1", "-1", "2", right + ".", "x")]
         for text in texts:
-            (score,) = worker.scores(task.dataset, config, task.seed, [text[1:-1]])
-            if 0 < score < 1 and len(text) < LIMIT:
+            assert worker.scores(task.dataset, config, task.seed, [text[1:-1]]) == [float(text[1:-1] == right)]
+            library = reasoning_gym.create_dataset(task.dataset, seed=task.seed, size=1, **plain_config(config))
+            if 0 < library.score_answer(text[1:-1], library[0]) < 1 and len(text) < LIMIT:
                 found += 1
                 other = honest(worker)
                 other.slots[slot].rewrite(3, [*wide(tokens_of(text)), *wide([EOS])])

@@ -10,13 +10,12 @@ from sapo_devnet.formula.policy import WEIGHTS, edges_at, formula_base, formula_
 from sapo_devnet.formula.shared import RememberingWorker
 from sapo_devnet.testkit.formula import BEACON, CHAIN, NODE, ROUNDS, honest
 from sapo_verifier.audit import Audit, CheckResult
-from sapo_verifier.catalogue import POCKET_TASKS
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.intervals import interval, owner
 from sapo_verifier.protocol import stream_value
 from sapo_verifier.tasks import TaskWorker
 
-CONFIG = next(rule["config"] for rule in POCKET_TASKS if rule["name"] == "gcd")
+CONFIG = {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 60}
 
 
 class Model:

@@ -9,10 +9,11 @@ import pytest
 
 from sapo_verifier.catalogue import CALENDAR_TASKS
 from sapo_verifier.spec import Spec
-from sapo_verifier.tasks import CATALOGUE, COMPACT_ALPHABET, instruction
+from sapo_verifier.tasks import CATALOGUE, COMPACT_ALPHABET, instruction, readings
 from sapo_verifier.tasks.compact import _PAYLOADS
 from vectors import VECTORS
 
+READING = r"^\| (\w+) \| ([\w ]+) \| (?:`(.+)`|all but the empty text) \| the same "
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 MODULES = (
@@ -73,14 +74,30 @@ def test_every_list_of_vectors_is_on_the_page():
         assert f"{case['name']} {case['out']}" in PAGE
 
 
-def test_the_page_lists_what_may_pay_and_what_reaches_a_scorer():
-    listed = re.search(r"right answer scores 1\.0: ([\w,\s]+)\.", PAGE)
+def test_the_page_lists_what_may_pay_and_how_it_is_read():
+    listed = re.search(r"as\s+it is read, is right: ([\w,\s]+)\.", PAGE)
     assert listed is not None
     assert re.findall(r"\w+", listed[1]) == list(CATALOGUE)
-    patterns = [f"{name} {data.answers.pattern}" for name, data in CATALOGUE.items() if data.answers]
-    lines = {re.sub(r"(\w)  +", r"\1 ", line.strip(), count=1) for line in PAGE.splitlines()}
-    assert set(patterns) <= lines
+    rows = {name: (of, pattern.replace("\\|", "|")) for name, of, pattern in re.findall(READING, PAGE, re.MULTILINE)}
+    assert rows.keys() == set(CATALOGUE.values())
+    for dataset, read in CATALOGUE.items():
+        assert rows[read][0] == (dataset if read != "text" else "every other dataset")
+    parts = dict(re.findall(r"^([NFDIB])   (.*)$", PAGE, re.MULTILINE))
+    for name in ("decimal", "fraction", "numbers"):
+        assert _bare(_whole(rows[name][1], parts)) == _bare(getattr(readings, name.upper()).pattern)
     assert ", ".join(CALENDAR_TASKS) in " ".join(PAGE.split())
+
+
+def _whole(pattern, parts):
+    """A pattern of the page with the parts that its capital letters stand for."""
+    while found := re.search(r"[NFDIB]", pattern):
+        pattern = pattern.replace(found[0], f"({parts[found[0]]})")
+    return pattern
+
+
+def _bare(pattern):
+    """Without groups and needless escapes: what is left says which characters may come in which order."""
+    return re.sub(r"\(\?:|[()]", "", pattern).replace('\\"', '"')
 
 
 def test_the_page_has_the_texts_of_prompts():

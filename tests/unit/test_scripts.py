@@ -19,6 +19,7 @@ INSTALLING = {
     "fuzz",
     "load",
     "repeat",
+    "scorers",
     "setup",
     "smollm2",
     "soak",

@@ -22,6 +22,7 @@ from sapo_verifier.tasks import (
     instruction,
     render,
     rewards,
+    shows,
 )
 from sapo_verifier.tasks.dealing import MAX_ATTEMPTS
 
@@ -123,6 +124,25 @@ def test_a_generator_that_fails_is_passed_over() -> None:
     assert task.attempt == 1
 
 
+def test_a_question_that_shows_its_answer_is_passed_over() -> None:
+    """The generator's answer is always 1."""
+    generator = Generator("how many of 0, 1 and 2?", "3 - 2 = 1", "one of 10, 21 or x1")
+    task = deal(spec(BITS, TEXT), BEACON, NODE, 0, generator)  # type: ignore[arg-type]
+    assert (task.attempt, task.question) == (2, "one of 10, 21 or x1")
+
+
+def test_an_answer_without_a_reading_is_passed_over() -> None:
+    """The library writes base_conversion's 0 as nothing."""
+    answers = ["", "2"]
+
+    class Empty(Generator):
+        def entry(self, dataset: str, config: dict[str, Any], seed: int) -> dict[str, Any]:
+            return super().entry(dataset, config, seed) | {"answer": answers.pop(0)}
+
+    task = deal(spec(BITS, TEXT), BEACON, NODE, 0, Empty("q"))  # type: ignore[arg-type]
+    assert (task.attempt, task.answer) == (1, "2")
+
+
 def test_a_worker_that_is_late_is_not_passed_over() -> None:
     """Another machine would have had the question in time, and deal another task."""
     generator = Generator(TaskError("late"), "q")
@@ -159,12 +179,21 @@ def test_a_stopped_worker_is_an_error_of_this_machine() -> None:
         assert deal(rules, BEACON, NODE, 0, worker) == task
 
 
+def passed_over(rules: Spec, slot: int, attempt: int, worker: TaskWorker) -> bool:
+    """Whether an attempt's question holds its answer."""
+    drawn = task_seed(BEACON, NODE, slot, attempt)
+    rule = rules.tasks[dataset_choice(drawn, [rule.weight for rule in rules.tasks])]
+    entry = worker.entry(rule.name, rule.config, generator_seed(drawn))
+    return shows(rule.name, entry["question"], entry["answer"])
+
+
 def test_pocket_tasks_from_deal_to_reward(worker: TaskWorker) -> None:
     rules = spec(POCKET_TASKS, "compact", TEXT)
     datasets = set()
     for slot in range(40):
         task = deal(rules, BEACON, NODE, slot, worker)
-        assert task.attempt == 0
+        assert all(passed_over(rules, slot, attempt, worker) for attempt in range(task.attempt))
+        assert not passed_over(rules, slot, task.attempt, worker)
         assert render(task, "compact", "brackets") == task.compact
         texts = [f"<{compact_answer(task)}>", compact_answer(task), "<x>", "<>"]
         assert rewards(rules, task, texts, worker) == [True, False, False, False]

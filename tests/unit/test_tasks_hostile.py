@@ -1,20 +1,14 @@
 """Every dataset that may pay, against answers that try to earn without being right."""
 
-import ast
-import json
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from sapo_lab.sweeps.false_answers import meaning
 from sapo_verifier.tasks import CATALOGUE, NOT_PAYABLE, PAPER_TASKS, POCKET_TASKS, TaskWorker
-from sapo_verifier.tasks.compact import compact_answer
-from sapo_verifier.tasks.task import Task
 
 CONFIGS: dict[str, list[dict[str, Any]]] = {name: [{}] for name in CATALOGUE}
 CONFIGS["calendar_arithmetic"] = []  # some of its default tasks may not pay
@@ -89,39 +83,6 @@ def worker() -> Iterator[TaskWorker]:
         yield running
 
 
-def numbers(text: str) -> list[float]:
-    value = ast.literal_eval(text.strip())
-    return [float(item) for item in value]
-
-
-def equivalent(name: str, answer: str, truth: str, places: int) -> bool:
-    """Whether an answer means the true one, written without the library."""
-    if name == "spell_backward":
-        return answer.lower() == truth.lower()
-    if name == "fraction_simplification":
-        return bool(fraction(answer)) and fraction(answer) == fraction(truth)
-    if name == "decimal_arithmetic":
-        try:
-            value = Decimal(answer)
-        except InvalidOperation:
-            return False
-        return value.is_finite() and abs(Fraction(value) - Fraction(truth)) <= Fraction(1, 10**places)
-    if name == "number_sorting":
-        mine, right = numbers(answer), numbers(truth)
-        close = all(abs(a - b) <= 1 for a, b in zip(mine, right, strict=True))
-        return close and mine in (sorted(mine), sorted(mine, reverse=True))
-    if name == "calendar_arithmetic" and truth.isdigit():
-        return answer.strip().removeprefix("-").isdigit() and int(answer) == int(truth)
-    return answer == truth
-
-
-def fraction(text: str) -> tuple[int, int] | None:
-    for noise in ("\\dfrac", "\\frac", "$", "}{", "{", "}"):
-        text = text.replace(noise, "/" if noise == "}{" else "")
-    parts = text.split("/")
-    return (int(parts[0]), int(parts[1])) if len(parts) == 2 and all(p.strip().isdigit() for p in parts) else None
-
-
 def attempts(entry: dict[str, Any], others: list[str]) -> list[str]:
     """Answers made of the question and of the true answer, cut to what a reward looks at."""
     question, truth = entry["question"], entry["answer"]
@@ -162,17 +123,15 @@ def test_only_a_right_answer_earns_and_nothing_raises(name: str, number: int, wo
         scores = worker.scores(name, config, seed, tried)
         seconds = time.monotonic() - start
         assert None not in scores, f"the scorer raised or hung on {tried[scores.index(None)]!r}"
-        places = config.get("max_num_decimal_places", 3)
         for answer, score in zip(tried, scores, strict=True):
             if score == 1.0:
-                assert equivalent(name, answer, entry["answer"], places), (
-                    f"{answer!r} earns, {entry['answer']!r} is right"
-                )
+                wanted = meaning(name, entry["answer"])
+                assert meaning(name, answer) == wanted, f"{answer!r} earns, {entry['answer']!r} is right"
         assert seconds / len(tried) < 0.1
 
 
 def test_an_answer_never_runs_as_code(worker: TaskWorker, tmp_path: Any) -> None:
-    """The library's binary_matrix scorer evaluates answers; the guard in front of it must hold for all datasets."""
+    """The library's binary_matrix scorer evaluates answers: nothing of ours may."""
     trace = tmp_path / "ran"
     attack = f"open({str(trace)!r},'w').close()"
     for name, number in CASES:
@@ -183,7 +142,7 @@ def test_an_answer_never_runs_as_code(worker: TaskWorker, tmp_path: Any) -> None
 
 
 def test_the_eval_attack_is_real(tmp_path: Any) -> None:
-    """Shows what the guard is for: without it, the test above would find the file."""
+    """With the library's scorer the test above would find the file."""
     import reasoning_gym
 
     trace = tmp_path / "ran"
@@ -198,36 +157,9 @@ def test_the_nan_attack_is_real_and_stopped(worker: TaskWorker) -> None:
 
     config = next(rule["config"] for rule in POCKET_TASKS if rule["name"] == "number_sorting")
     dataset = reasoning_gym.create_dataset("number_sorting", seed=1, size=1, **config)
-    assert dataset.score_answer("[NaN,NaN,NaN]", dataset[0]) == 1.0
-    assert worker.scores("number_sorting", config, 1, ["[NaN,NaN,NaN]"]) == [0.0]
+    assert dataset.score_answer("[NaN,NaN,NaN,NaN]", dataset[0]) == 1.0
+    assert worker.scores("number_sorting", config, 1, ["[NaN,NaN,NaN,NaN]"]) == [0.0]
 
 
 def test_no_dataset_is_on_both_lists() -> None:
     assert not CATALOGUE.keys() & NOT_PAYABLE.keys()
-
-
-@pytest.mark.parametrize("rules", [POCKET_TASKS, PAPER_TASKS], ids=["pocket", "paper"])
-def test_what_a_constant_earns_is_known(
-    rules: list[dict[str, Any]], worker: TaskWorker, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """No constant earns half of any dataset. Prints the best of the commonest true answers."""
-    best: dict[str, float] = {}
-    for rule in rules:
-        name, config = rule["name"], rule["config"]
-        count = 30 if name == "spell_backward" else 60
-        entries = [worker.entry(name, config, seed) for seed in range(count)]
-        common = Counter(written(name, seed, entry) for seed, entry in enumerate(entries)).most_common(20)
-        pool = [answer for answer, _ in common]
-        earned = dict.fromkeys(pool, 0)
-        for seed in range(count):
-            for answer, score in zip(pool, worker.scores(name, config, seed, pool), strict=True):
-                earned[answer] += score == 1.0
-        constant = max(earned, key=lambda answer: earned[answer])
-        best[f"{name} {json.dumps(constant)}"] = earned[constant] / count
-    with capsys.disabled():
-        print("\nwhat a constant earns:", ", ".join(f"{key} {share:.2f}" for key, share in best.items()))
-    assert max(best.values()) < 0.5
-
-
-def written(name: str, seed: int, entry: dict[str, Any]) -> str:
-    return compact_answer(Task(name, seed, 0, entry["question"], entry["answer"], entry["metadata"], None))

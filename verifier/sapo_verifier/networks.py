@@ -149,7 +149,7 @@ def pocket_base(folder: Path) -> BaseRule:
 
 
 def pocket_spec(folder: Path) -> Spec:
-    """The devnet's rules: nine small tasks for the pocket policy in `folder`, groups of eight completions."""
+    """The devnet's rules: seven small tasks for the pocket policy in `folder`, groups of eight completions."""
     return _spec([pocket_base(folder)], POCKET_TASKS, "brackets", ROUND_BLOCKS, max_new_tokens=24)
 
 

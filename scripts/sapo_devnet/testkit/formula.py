@@ -23,15 +23,32 @@ from sapo_verifier.networks import versions_of
 from sapo_verifier.objects import NO_AUDIT, Record, encode_records, hex_digest
 from sapo_verifier.protocol import VERSION
 from sapo_verifier.spec import BaseRule, Spec, TaskRule
-from sapo_verifier.tasks import POCKET_TASKS, TaskWorker, deal, render, rewards
+from sapo_verifier.tasks import TaskWorker, deal, render, rewards
 
 GROUP, SLOTS, LIMIT = 4, 3, 12  # completions of a group, groups, tokens of a completion
 NODE, OTHER_NODE, ROUNDS = "0x" + "ab" * 20, "0x" + "cd" * 20, "0x" + "12" * 20
 ROUND, INDEX, CHAIN = 7, 5, 31337
+
+# One rule for every compact prompt, with answers short enough for the limit; the beacon deals an 18 first.
+_SUM = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 2, "operators": ["+", "-", "*"],
+        "allow_parentheses": False, "allow_negation": False}  # fmt: skip
+_SORTED = {"min_numbers": 3, "max_numbers": 3, "min_decimals": 0, "max_decimals": 0, "min_value": 0, "max_value": 99}
+_CONFIGS: dict[str, dict[str, Any]] = {
+    "basic_arithmetic": _SUM,
+    "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 1, "max_value": 63},
+    "decimal_arithmetic": {"min_num_decimal_places": 1, "max_num_decimal_places": 1, "max_terms": 2, "precision": 4},
+    "fraction_simplification": {"max_value": 12, "min_factor": 2, "max_factor": 6, "styles": ["plain"]},
+    "binary_matrix": {"min_n": 2, "max_n": 3, "p_zero": {"decimal": "0.35"}},
+    "count_bits": {"min_n": 1, "max_n": 255},
+    "spell_backward": {"min_word_len": 3, "max_word_len": 5},
+    "gcd": {"max_value": 60},
+    "number_sorting": _SORTED,
+}
+TASKS = [{"name": name, "config": config, "weight": 1} for name, config in _CONFIGS.items()]
 BEACON = protocol.beacon(CHAIN, ROUNDS, ROUND, bytes(range(32)))
 
 
-VERSIONS = versions_of([TaskRule.model_validate(rule) for rule in POCKET_TASKS]).model_dump(mode="json")
+VERSIONS = versions_of([TaskRule.model_validate(rule) for rule in TASKS]).model_dump(mode="json")
 
 
 def small_spec(**changes: Any) -> Spec:
@@ -43,7 +60,7 @@ def small_spec(**changes: Any) -> Spec:
     chain = {"round_blocks": 8, "draws": 4, "min_accepts": 2, "min_rejects": 2, "exit_rounds": 9} | MONEY
     document: dict[str, Any] = {
         "v": VERSION, "chain": chain, "group_size": GROUP, "max_slots": 8, "max_new_tokens": LIMIT,
-        "max_prompt_bytes": 1024, "pool_rounds": 2, "spot": 256, "tasks": POCKET_TASKS, "answer": "brackets",
+        "max_prompt_bytes": 1024, "pool_rounds": 2, "spot": 256, "tasks": TASKS, "answer": "brackets",
         "versions": VERSIONS, "bases": [base, words],
     }  # fmt: skip
     return Spec.model_validate(document | changes)

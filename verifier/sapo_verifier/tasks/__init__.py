@@ -12,6 +12,7 @@ from sapo_verifier.errors import TaskError
 from sapo_verifier.tasks.agreement import OtherTasksError, check_versions, tasks_digest
 from sapo_verifier.tasks.compact import COMPACT_ALPHABET, compact_answer, compact_prompt
 from sapo_verifier.tasks.dealing import deal, instruction, render
+from sapo_verifier.tasks.readings import reading, right, shows
 from sapo_verifier.tasks.rewards import MAX_ANSWER_BYTES, extract, rewards
 from sapo_verifier.tasks.task import GeneratorError, Task
 from sapo_verifier.tasks.worker import TaskWorker
@@ -36,7 +37,10 @@ __all__ = [
     "deal",
     "extract",
     "instruction",
+    "reading",
     "render",
     "rewards",
+    "right",
+    "shows",
     "tasks_digest",
 ]

@@ -12,10 +12,11 @@ import select
 import signal
 import sys
 from collections import OrderedDict
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
-from sapo_verifier.catalogue import may_score, plain_config
+from sapo_verifier.catalogue import plain_config
 from sapo_verifier.tasks.environment import environment
+from sapo_verifier.tasks.readings import right
 
 MEMORY_BYTES = 2 << 30  # of addresses; the library takes 0.35 GiB of them
 CACHED_ENTRIES = 64
@@ -23,21 +24,13 @@ ORPHAN_SECONDS = 5.0  # how often an idle child looks whether its parent still l
 GRACE_SECONDS = 2.0
 
 
-class Item(NamedTuple):
-    """A generated entry, the dataset that scores it, and the decimal precision that it left behind."""
-
-    dataset: Any
-    entry: dict[str, Any]
-    context: decimal.Context
-
-
 class Items:
     """The most recent entries, generated on demand."""
 
     def __init__(self) -> None:
-        self._items: OrderedDict[str, Item] = OrderedDict()
+        self._items: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
-    def get(self, name: str, config: dict[str, Any], seed: int) -> Item:
+    def get(self, name: str, config: dict[str, Any], seed: int) -> dict[str, Any]:
         """Raises whatever the library raises."""
         key = json.dumps([name, config, seed], sort_keys=True)
         if key not in self._items:
@@ -48,39 +41,30 @@ class Items:
         return self._items[key]
 
 
-def generate(name: str, config: dict[str, Any], seed: int) -> Item:
+def generate(name: str, config: dict[str, Any], seed: int) -> dict[str, Any]:
     """The protocol's item: the first of a dataset of size 1 with this seed."""
     import reasoning_gym
 
-    # decimal_arithmetic sets the process's precision while it generates and reads it while it scores.
-    decimal.setcontext(decimal.Context())
-    dataset = reasoning_gym.create_dataset(name, seed=seed, size=1, **plain_config(config))
-    entry = dataset[0]
+    decimal.setcontext(decimal.Context())  # decimal_arithmetic sets the process's precision while it generates
+    entry: dict[str, Any] = reasoning_gym.create_dataset(name, seed=seed, size=1, **plain_config(config))[0]
     if not isinstance(entry["question"], str) or not isinstance(entry["answer"], str):
         raise TypeError("question or answer is no text")
-    return Item(dataset, entry, decimal.getcontext().copy())
+    return entry
 
 
 def answer_request(request: dict[str, Any], items: Items) -> dict[str, Any]:
     """One reply. The library's exceptions become words; running out of memory ends the process instead."""
     scoring = request["do"] == "score"
     try:
-        item = items.get(request["dataset"], request["config"], request["seed"])
+        entry = items.get(request["dataset"], request["config"], request["seed"])
         if scoring:
-            return {"score": score(item, request["dataset"], request["answer"])}
+            return {"score": float(right(request["dataset"], request["answer"], entry["answer"]))}
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the library raises is this item's failure, not the worker's
         words = f"{type(error).__name__}: {error}"[:500]
         return {"score": None, "error": words} if scoring else {"error": words}
-    return item.entry
-
-
-def score(item: Item, name: str, answer: str) -> float:
-    if not may_score(name, answer):
-        return 0.0
-    decimal.setcontext(item.context.copy())
-    return float(item.dataset.score_answer(answer, item.entry))
+    return entry
 
 
 def private_pipes() -> tuple[int, BinaryIO]:

@@ -4,9 +4,9 @@
 |---|---|---|
 | basic_arithmetic | `B12*7=` | `84` |
 | base_conversion | `C1011,2,3=` (digits, their base, the base asked for) | `102` |
-| decimal_arithmetic | `D9.5/0.7=` | `13.6` (to the places of the question) |
+| decimal_arithmetic | `D9.5/0.7=` | `13.57` (to the digits that the question asks for) |
 | fraction_simplification | `F33/36=` | `11/12` |
-| binary_matrix | `M010/110/111=` (rows) | the scorer's rows: `0 1 0`, newline, … |
+| binary_matrix | `M010/110/111=` (rows) | the rows: `0 1 0`, newline, … |
 | count_bits | `O201=` | `4` |
 | spell_backward | `Sword=` | `drow` |
 | gcd | `G48,18=` | `6` |
@@ -15,11 +15,11 @@
 
 import re
 from collections.abc import Callable, Mapping
-from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from sapo_verifier.errors import TaskError
 from sapo_verifier.spec import COMPACT_MAX_BYTES
+from sapo_verifier.tasks.readings import decimal
 from sapo_verifier.tasks.task import Task
 
 COMPACT_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzBCDFGMNOS+-*/=.,[] \n<>"
@@ -48,12 +48,11 @@ def compact_prompt(dataset: str, question: str, metadata: Metadata) -> str:
 
 
 def compact_answer(task: Task) -> str:
-    """The right answer as a tiny model should learn to write it: short, and still scored exactly 1.0."""
+    """The right answer as a tiny model should learn to write it: short, and still right."""
     if task.dataset == "number_sorting":
         return "[" + ",".join(map(_short, task.metadata["sorted_numbers"])) + "]"
     if task.dataset == "decimal_arithmetic":
-        places = Decimal(1).scaleb(-task.metadata["decimal_places"])
-        return format(Decimal(task.answer).quantize(places, ROUND_HALF_UP), "f")
+        return decimal(task.answer) or task.answer
     return task.answer.lower() if task.dataset == "spell_backward" else task.answer
 
 

@@ -6,6 +6,7 @@ from sapo_verifier.errors import TaskError
 from sapo_verifier.protocol import dataset_choice, generator_seed, task_seed
 from sapo_verifier.spec import COMPACT, Spec, TaskRule
 from sapo_verifier.tasks.compact import compact_prompt
+from sapo_verifier.tasks.readings import reading, shows
 from sapo_verifier.tasks.task import GeneratorError, Task
 from sapo_verifier.tasks.worker import TaskWorker
 
@@ -23,8 +24,9 @@ def deal(spec: Spec, beacon: bytes, node: str, slot: int, worker: TaskWorker) ->
     """The task of a node's slot: the first attempt that generates, fits and can be rendered for every base.
 
     Only what every machine finds alike passes an attempt over: a generator that raises, a question beyond
-    `max_prompt_bytes` (UTF-8), a compact prompt that does not exist. A worker that timed out or died raises TaskError
-    instead, as does a spec none of whose first 64 attempts can be dealt.
+    `max_prompt_bytes` (UTF-8), one that shows its answer or whose answer has no reading, a compact prompt that does not
+    exist. A worker that timed out or died raises TaskError instead, as does a spec none of whose first 64 attempts can
+    be dealt.
     """
     compact = any(base.template == COMPACT for base in spec.bases)
     weights = [rule.weight for rule in spec.tasks]
@@ -52,6 +54,10 @@ def _attempt(
     question = entry["question"]
     if (size := len(question.encode("utf-8", "surrogatepass"))) > spec.max_prompt_bytes:
         return None, f"{rule.name}'s question has {size} bytes, more than {spec.max_prompt_bytes}"
+    if reading(rule.name, entry["answer"]) is None:
+        return None, f"the answer {entry['answer']!r} of {rule.name} has no reading"
+    if shows(rule.name, question, entry["answer"]):
+        return None, f"{rule.name}'s question shows its answer"
     prompt = None
     if compact:
         try:

@@ -1,4 +1,4 @@
-"""What a completion earns: an answer taken from its text, and the dataset's own scorer (docs/protocol.md, Rewards)."""
+"""What a completion earns: an answer taken from its text, and whether it is right (docs/protocol.md, Rewards)."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def extract(text: str, answer_style: str) -> str | None:
 
 
 def rewards(spec: Spec, task: Task, texts: list[str], worker: TaskWorker) -> list[bool | None]:
-    """One reward per text: True only if the scorer gives the answer exactly 1.0, None where it gave no result.
+    """One reward per text: True only if the answer is right (1.0), None where the worker gave no result.
 
     An answer beyond 1,000 bytes is worth 0. Raises TaskError if the task cannot be generated again.
     """

@@ -65,7 +65,7 @@ class TaskWorker:
         return {key: reply[key] for key in ("question", "answer", "metadata")}
 
     def scores(self, dataset: str, config: Mapping[str, Any], seed: int, answers: list[str]) -> list[float | None]:
-        """The scorer's number for each answer; None where it raised or gave none in time: not known, never wrong.
+        """1.0 for each answer that is right, else 0.0; None where none came in time: not known, never wrong.
 
         After more than two lost subprocesses in one call the remaining answers are None too. Raises as entry().
         """
