@@ -79,7 +79,7 @@ contract Rounds is RoundsBase {
         returns (uint256 current, uint256 others, bool hasOwn)
     {
         current = currentRound();
-        _capture(current);
+        if (_capture(current) == 0) revert BeaconNotCaptured(current);
         uint256 count = _heads[round].count;
         if (count == 0) revert NoBatches(round);
         Promises promises = _promises[voter];

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Audits} from "../src/Audits.sol";
 import {IAudits} from "../src/interfaces/IAudits.sol";
-import {IBlockhashBeacon} from "../src/interfaces/IBlockhashBeacon.sol";
+import {IBeacon} from "../src/interfaces/IBeacon.sol";
 import {INodes} from "../src/interfaces/INodes.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {AuditsTest} from "./AuditsTest.sol";
@@ -198,7 +198,7 @@ contract AuditsCommitTest is AuditsTest {
 
     function test_commitVerdicts_revertsInTheFirstBlockWhenNobodyKnowsTheBeacon() public {
         vm.roll(firstOf(R + 1));
-        expectRevert(abi.encodeWithSelector(IBlockhashBeacon.TooEarly.selector, R + 1, firstOf(R + 1)));
+        expectRevert(abi.encodeWithSelector(IBeacon.TooEarly.selector, R + 1, firstOf(R + 1)));
         _commit(5, R, 1, HASH);
     }
 

@@ -17,7 +17,7 @@ from sapo_verifier.errors import SapoError, UnableError
 
 BUILD = ROOT / "out"
 TARGET = ROOT / "verifier" / "sapo_verifier" / "chain"
-CONTRACTS = ("Audits", "BlockhashBeacon", "Nodes", "Rewards", "Rounds", "SapoToken")
+CONTRACTS = ("Audits", "BlockhashBeacon", "DrandBeacon", "Nodes", "Rewards", "Rounds", "SapoToken")
 
 
 def canonical(abi: list[dict[str, Any]]) -> str:

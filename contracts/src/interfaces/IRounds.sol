@@ -12,7 +12,7 @@ import {INodes} from "./INodes.sol";
 /// each node, which `Audits` marks too: so that each transaction of a node finds in one place what it still owes.
 interface IRounds {
     /// @param firstBlock The first block of round 0
-    /// @param roundBlocks How many blocks a round has, at least 2
+    /// @param roundBlocks How many blocks a round has, at least 4
     /// @param groupSize G, completions in a group
     /// @param maxSlots Most groups in a batch; `maxSlots * groupSize` is at most 256
     /// @param maxNewTokens Most tokens in a completion
@@ -182,6 +182,9 @@ interface IRounds {
     /// @notice The round has no beacon (yet).
     error BeaconNotCaptured(uint256 round);
 
+    /// @notice The source of entropy counts other rounds than these.
+    error OtherBeaconClock(uint256 firstBlock, uint256 roundBlocks);
+
     /// @notice The digest of the manifest is zero.
     error ZeroManifest(address node, uint256 round);
 
@@ -226,7 +229,8 @@ interface IRounds {
 
     /// @notice A voter commits to verdicts: captures the current round's entropy as `poke` does, remembers that they have
     /// to be revealed, and says what there is to audit. `Audits` only, which checks the round and the rest. Reverts if the
-    /// round has no batches, if other verdicts are overdue, or if these wait already.
+    /// round has no batches, if the current one has no beacon (yet), if other verdicts are overdue, or if these wait
+    /// already.
     /// @param voter The owner address of the voter
     /// @param round The round whose batches are audited
     /// @param stage 1 or 2

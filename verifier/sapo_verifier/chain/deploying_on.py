@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
 # That each takes, as measured; what a constructor is given changes little of it.
-GAS = {"BlockhashBeacon": 290_000, "Nodes": 1_790_000, "Rounds": 2_980_000, "Audits": 5_180_000, "Rewards": 1_500_000}
+GAS = {"BlockhashBeacon": 390_000, "Nodes": 1_790_000, "Rounds": 3_000_000, "Audits": 5_180_000, "Rewards": 1_500_000}
 ROOM_BLOCKS = 50  # between now and round 0, at least, for five transactions and their confirmations
 ROOM_SECONDS = 600.0
 POLL_SECONDS = 0.2
