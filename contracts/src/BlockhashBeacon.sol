@@ -1,44 +1,36 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {BeaconClock} from "./BeaconClock.sol";
 import {IBeacon} from "./interfaces/IBeacon.sol";
 import {IBlockhashBeacon} from "./interfaces/IBlockhashBeacon.sol";
 
 /// @title A round's entropy is the hash of its first block (see `IBlockhashBeacon`)
-contract BlockhashBeacon is IBlockhashBeacon {
+contract BlockhashBeacon is BeaconClock, IBlockhashBeacon {
     /// @dev `blockhash` answers for this many blocks before the current one.
     uint256 private constant HASHES_KNOWN = 256;
 
-    /// @inheritdoc IBlockhashBeacon
-    uint256 public immutable FIRST_BLOCK;
+    /// @dev Of EIP-2935: asked with a block's number, it answers with its hash, or reverts.
+    address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
 
-    /// @inheritdoc IBlockhashBeacon
-    uint256 public immutable ROUND_BLOCKS;
-
-    /// @inheritdoc IBeacon
-    mapping(uint256 round => bytes32) public entropy;
-
-    constructor(uint256 firstBlock, uint256 roundBlocks) {
-        // A round of one block has none after its first, in which its hash could be captured.
-        if (roundBlocks < 2) revert InvalidBeaconClock(firstBlock, roundBlocks);
-        FIRST_BLOCK = firstBlock;
-        ROUND_BLOCKS = roundBlocks;
-    }
+    constructor(uint256 firstBlock, uint256 roundBlocks) BeaconClock(firstBlock, roundBlocks) {}
 
     /// @inheritdoc IBeacon
-    function poke() external returns (bytes32) {
-        if (block.number < FIRST_BLOCK) revert NotStarted(FIRST_BLOCK, block.number);
-        uint256 round = (block.number - FIRST_BLOCK) / ROUND_BLOCKS;
-        bytes32 captured = entropy[round];
+    function poke() external returns (bytes32 captured) {
+        (uint256 round, uint256 first) = _now();
+        captured = entropy[round];
         if (captured != 0) return captured;
 
-        uint256 first = FIRST_BLOCK + round * ROUND_BLOCKS;
-        if (block.number == first) revert TooEarly(round, block.number);
-        if (block.number > first + HASHES_KNOWN) revert TooLate(round, first + HASHES_KNOWN);
-        captured = blockhash(first);
+        _checkTime(round, first, _lastCapture(first));
+        captured = _hashOf(first);
         if (captured == 0) revert NoBlockhash(round, first);
-        entropy[round] = captured;
-        emit EntropyCaptured(round, captured);
-        return captured;
+        _store(round, captured);
+    }
+
+    /// @dev The hash of a past block; 0 where the chain gives none.
+    function _hashOf(uint256 number) private view returns (bytes32) {
+        if (block.number <= number + HASHES_KNOWN) return blockhash(number);
+        (bool answered, bytes memory hash) = HISTORY.staticcall(abi.encode(number));
+        return answered && hash.length == 32 ? bytes32(hash) : bytes32(0);
     }
 }

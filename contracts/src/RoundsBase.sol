@@ -81,6 +81,9 @@ abstract contract RoundsBase is IRounds {
     constructor(Parameters memory p, INodes nodes, IBeacon source) {
         if (p.firstBlock < block.number) revert FirstBlockIsPast(p.firstBlock, block.number);
         if (!_valid(p)) revert InvalidParameters(p);
+        if (source.FIRST_BLOCK() != p.firstBlock || source.ROUND_BLOCKS() != p.roundBlocks) {
+            revert OtherBeaconClock(source.FIRST_BLOCK(), source.ROUND_BLOCKS());
+        }
         uint256 least = LEAST_EXIT_ROUNDS * p.roundBlocks;
         if (nodes.EXIT_BLOCKS() < least) revert ExitTooShort(nodes.EXIT_BLOCKS(), least);
         NODES = nodes;
@@ -215,7 +218,7 @@ abstract contract RoundsBase is IRounds {
     function _valid(Parameters memory p) private pure returns (bool) {
         uint256 completions = uint256(p.groupSize) * p.maxSlots;
         uint256 recordsBytes = p.groupSize * (4 + Protocol.RECORD_BYTES * p.maxNewTokens);
-        return p.roundBlocks >= 2 && completions > 0 && completions <= 256 && p.maxNewTokens > 0
+        return p.roundBlocks >= 4 && completions > 0 && completions <= 256 && p.maxNewTokens > 0
             && recordsBytes <= 1 << 20 && p.draws > 0 && p.draws <= 31 && p.minAccepts > 0
             && p.minAccepts <= p.draws && p.minRejects > 0 && p.minRejects <= 4 * uint256(p.draws)
             && p.spec != 0;

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IAudits} from "../src/interfaces/IAudits.sol";
-import {IBlockhashBeacon} from "../src/interfaces/IBlockhashBeacon.sol";
+import {IBeacon} from "../src/interfaces/IBeacon.sol";
 import {INodes} from "../src/interfaces/INodes.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {AuditsTest} from "./AuditsTest.sol";
@@ -234,7 +234,7 @@ contract AuditsCommitTest is AuditsTest {
     function test_commitVerdicts_revertsInTheFirstBlockWhenNobodyKnowsTheBeacon() public {
         bytes32 acc = rounds.roundAt(R).acc;
         vm.roll(firstOf(R + 1));
-        expectRevert(abi.encodeWithSelector(IBlockhashBeacon.TooEarly.selector, R + 1, firstOf(R + 1)));
+        expectRevert(abi.encodeWithSelector(IBeacon.TooEarly.selector, R + 1, firstOf(R + 1)));
         vm.prank(actors[5]);
         audits.commitVerdicts(actors[5], R, 1, bytes32(0), acc, HASH);
     }

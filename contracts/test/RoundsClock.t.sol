@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {BlockhashBeacon} from "../src/BlockhashBeacon.sol";
 import {Nodes} from "../src/Nodes.sol";
 import {Rounds} from "../src/Rounds.sol";
 import {IBeacon} from "../src/interfaces/IBeacon.sol";
-import {IBlockhashBeacon} from "../src/interfaces/IBlockhashBeacon.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {BaseTest} from "./BaseTest.sol";
 import {FakeBeacon} from "./harness/FakeBeacon.sol";
@@ -24,7 +24,8 @@ contract RoundsClockTest is BaseTest {
         p.maxSlots = 256;
         p.maxNewTokens = 52_428; // the largest with 4 + 20 n <= 2**20
         p.draws = 31;
-        p.roundBlocks = 2;
+        p.roundBlocks = 4;
+        source = new BlockhashBeacon(FIRST_BLOCK, 4);
         p.minAccepts = 1;
         p.minRejects = 1;
         new Rounds(p, nodes, source);
@@ -40,10 +41,19 @@ contract RoundsClockTest is BaseTest {
         new Rounds(p, nodes, source);
     }
 
-    function test_constructor_revertsWhenARoundHasNoSecondBlock() public {
+    function test_constructor_revertsWhenHalfARoundHasNoSecondBlock() public {
         IRounds.Parameters memory p = defaults();
-        p.roundBlocks = 1;
+        p.roundBlocks = 3;
         _refuses(p);
+    }
+
+    function test_constructor_revertsWhenTheBeaconHasAnotherClock() public {
+        IBeacon other = new BlockhashBeacon(FIRST_BLOCK + 1, ROUND_BLOCKS);
+        expectRevert(abi.encodeWithSelector(IRounds.OtherBeaconClock.selector, FIRST_BLOCK + 1, ROUND_BLOCKS));
+        new Rounds(defaults(), nodes, other);
+        other = new BlockhashBeacon(FIRST_BLOCK, 2 * ROUND_BLOCKS);
+        expectRevert(abi.encodeWithSelector(IRounds.OtherBeaconClock.selector, FIRST_BLOCK, 2 * ROUND_BLOCKS));
+        new Rounds(defaults(), nodes, other);
     }
 
     function test_constructor_revertsWhenGroupSizeIsZero() public {
@@ -177,18 +187,38 @@ contract RoundsClockTest is BaseTest {
 
     function test_poke_revertsInTheFirstBlock() public {
         vm.roll(firstOf(2));
-        expectRevert(abi.encodeWithSelector(IBlockhashBeacon.TooEarly.selector, 2, firstOf(2)));
+        expectRevert(abi.encodeWithSelector(IBeacon.TooEarly.selector, 2, firstOf(2)));
         rounds.poke();
     }
 
     function test_poke_saysZeroWhileTheSourceHasNoAnswer() public {
-        FakeBeacon later = new FakeBeacon();
+        FakeBeacon later = new FakeBeacon(FIRST_BLOCK, ROUND_BLOCKS);
         rounds = new Rounds(defaults(), nodes, later);
         enter(2);
         eq(rounds.poke(), 0);
         later.set(2, keccak256("answer"));
         yes(rounds.poke() != 0);
         eq(rounds.poke(), rounds.beacon(2));
+    }
+
+    function test_promiseVerdicts_waitsForTheSourcesAnswer() public {
+        FakeBeacon later = new FakeBeacon(FIRST_BLOCK, ROUND_BLOCKS);
+        rounds = new Rounds(defaults(), nodes, later);
+        enter(3);
+        expectRevert(abi.encodeWithSelector(IRounds.BeaconNotCaptured.selector, 3));
+        vm.prank(AUDITS);
+        rounds.promiseVerdicts(alice, 2, 1);
+        later.set(3, keccak256("answer"));
+        expectRevert(abi.encodeWithSelector(IRounds.NoBatches.selector, 2));
+        vm.prank(AUDITS);
+        rounds.promiseVerdicts(alice, 2, 1);
+    }
+
+    function test_poke_revertsInTheSecondHalf() public {
+        vm.roll(firstOf(2) + ROUND_BLOCKS / 2);
+        expectRevert(abi.encodeWithSelector(IBeacon.TooLate.selector, 2, block.number - 1));
+        rounds.poke();
+        eq(rounds.beacon(2), 0);
     }
 
     function test_beacon_isZeroWhenNotCaptured() public {

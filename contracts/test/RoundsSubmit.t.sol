@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Rounds} from "../src/Rounds.sol";
-import {IBlockhashBeacon} from "../src/interfaces/IBlockhashBeacon.sol";
+import {IBeacon} from "../src/interfaces/IBeacon.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
 import {BaseTest} from "./BaseTest.sol";
 import {FakeBeacon} from "./harness/FakeBeacon.sol";
@@ -124,7 +124,7 @@ contract RoundsSubmitTest is BaseTest {
 
     function test_submit_revertsInTheRoundsFirstBlock() public {
         vm.roll(firstOf(ROUND));
-        expectRevert(abi.encodeWithSelector(IBlockhashBeacon.TooEarly.selector, ROUND, firstOf(ROUND)));
+        expectRevert(abi.encodeWithSelector(IBeacon.TooEarly.selector, ROUND, firstOf(ROUND)));
         vm.prank(alice);
         rounds.submit(alice, ROUND, keccak256("guess"), MANIFEST, ROOT, 0);
     }
@@ -167,7 +167,7 @@ contract RoundsSubmitTest is BaseTest {
     }
 
     function test_submit_revertsWhenTheBeaconIsNotThereYet() public {
-        rounds = new Rounds(_startingNow(), nodes, new FakeBeacon());
+        rounds = new Rounds(_startingNow(), nodes, new FakeBeacon(block.number, ROUND_BLOCKS));
         commit(alice, 1, 4);
         vm.roll(block.number + ROUND_BLOCKS);
         expectRevert(abi.encodeWithSelector(IRounds.BeaconNotCaptured.selector, 1));

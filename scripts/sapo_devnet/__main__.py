@@ -92,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="A,B,…",
         help="pocket, smollm2, or a pocket policy's folder; nodes take them in turn (%(default)s)",
     )
+    words = "where the rounds' randomness is from; drand: one of the devnet's own (%(default)s)"
+    parser.add_argument("--beacon", choices=("blockhash", "drand"), help=words)
     parser.add_argument("--lora-rank", type=int, metavar="N", help="of smollm2's adapters (16)")
     words = "what generates (%(default)s); vllm: for smollm2, as it has no kernel for a pocket policy's heads on a CPU"
     parser.add_argument("--engine", choices=("torch", "vllm"), help=words)

@@ -11,6 +11,7 @@ from pathlib import Path
 from sapo_devnet.anvil import Anvil
 from sapo_verifier.chain.deploying import deploy
 from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.drand import Drand
 from sapo_verifier.errors import SapoError
 from sapo_verifier.spec import Spec
 
@@ -29,11 +30,16 @@ class Chain(Anvil):
     def __init__(self, log: Path, *options: str, port: int = 0) -> None:
         super().__init__(log, f"--prune-history={STATES}", *options, port=port)
 
-    def deploy(self, spec: Spec, room: int) -> Deployment:
-        """The contracts, with round 0 beginning after `room` blocks, in which nodes can register."""
+    def deploy(self, spec: Spec, room: int, drand: Drand | None = None, block_seconds: int = 0) -> Deployment:
+        """The contracts, with round 0 beginning after `room` blocks, in which nodes can register.
+
+        drand: what the beacon waits for. block_seconds: that blocks are dated apart; 0: as they come.
+        """
         self.rpc("anvil_setCoinbase", MINER)
         owner, first = str(self.rpc("eth_accounts")[0]), self.block_number() + room
-        deployment = deploy(self._sender, owner, spec, first_block=first)
+        deployment = deploy(self._sender, owner, spec, drand=drand, first_block=first)
+        if block_seconds:
+            self.rpc("anvil_setBlockTimestampInterval", block_seconds)
         self.silence()
         self.rpc("evm_setAutomine", False)
         return deployment
@@ -48,11 +54,19 @@ class Chain(Anvil):
 class Clock:
     """Lets rounds end when the nodes are done with them."""
 
-    def __init__(self, chain: Chain, deployment: Deployment, limit_seconds: float) -> None:
+    def __init__(
+        self,
+        chain: Chain,
+        deployment: Deployment,
+        limit_seconds: float,
+        waits: Callable[[int], bool] = lambda round_: False,
+    ) -> None:
+        """waits: whether a round goes on by nothing but blocks, also without transactions."""
         self._chain = chain
         self._first = deployment.first_block
         self._blocks = deployment.spec.chain.round_blocks
         self._limit = limit_seconds
+        self._waits = waits
         self._began = time.monotonic()
         self._not_before = 0.0
 
@@ -103,7 +117,7 @@ class Clock:
     def _mined_pending(self, now: int) -> bool:
         """Whether there was something to mine, in what is left of the round."""
         left = self._first + (now + 1) * self._blocks - 1 - self._chain.block_number()
-        if pending := self._chain.has_pending() and left > MARGIN_BLOCKS:
+        if pending := left > MARGIN_BLOCKS and (self._chain.has_pending() or (now >= 0 and self._waits(now))):
             self._chain.mine(1)
         return pending
 

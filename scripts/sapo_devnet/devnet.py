@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from eth_account.signers.local import LocalAccount
 
@@ -63,6 +63,7 @@ class Devnet:
         spec: Spec | None = None,
         seed: int = 0,
         port: int = 0,
+        beacon: Literal["blockhash", "drand"] = "blockhash",
     ) -> None:
         """nodes: with a model; None: two, or none beside formula nodes. formula: so many without one, and faster; their
         batches are valid in all but the policy. rounds: the last round in which nodes publish; None: no end.
@@ -72,7 +73,7 @@ class Devnet:
         policy, built once, or none if all are formula nodes. folder: for logs and homes, made if need be; None: a
         temporary one, which stays where something failed. own_groups: of each batch; None: 2, among formula nodes
         alone 1. attacks: one more node for each. spec: the rules; None: the devnet's own for the policy. port: of the
-        chain; 0: any free one.
+        chain; 0: any free one. beacon: "drand" for one that waits for a drand of the devnet's own, by the chain's time.
         Raises UsageError for options that cannot be.
         """
         if unknown := sorted(set(attacks) - ATTACKS.keys()):
@@ -88,6 +89,7 @@ class Devnet:
         self._folder = None if folder is None else Path(folder).resolve()
         self._groups = (1 if self._all_formula else GROUPS) if own_groups is None else own_groups, external_groups
         self._attacks, self._spec, self._seed, self._port = list(attacks), spec, seed, port
+        self._beacon = beacon
         self._network: Network | None = None
         self._keeper: Keeper | None = None
         self._crew: Crew | None = None
@@ -147,7 +149,7 @@ class Devnet:
     def _start(self, folder: Path, spec: Spec, policies: list[DevnetPolicy]) -> None:
         total = self._nodes + self._formula + len(self._attacks)
         self._network = network = Network(
-            folder, spec, room=64 + 8 * (total + 8), round_limit=ROUND_LIMIT, port=self._port
+            folder, spec, room=64 + 8 * (total + 8), round_limit=ROUND_LIMIT, port=self._port, beacon=self._beacon
         )
         self._reader = ChainReader(network.chain.url, network.deployment)
         options = NodeOptions(
@@ -161,6 +163,7 @@ class Devnet:
             threads=1,
             engine="torch",
             last_round=self._rounds,
+            drand_relays=network.relays,
         )
         self._crew = Crew(network, options)
         self._crew.start(self._nodes, self._attacks, self._formula)

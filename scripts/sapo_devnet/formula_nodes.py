@@ -177,4 +177,5 @@ class FormulaNode:
             audit_seconds=AUDIT_SECONDS,
             last_round=self._chosen.last_round,
             history_rounds=HISTORY_ROUNDS,
+            drand_relays=self._chosen.drand_relays,
         )

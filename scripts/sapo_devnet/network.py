@@ -1,16 +1,18 @@
 """A network on this machine: Anvil with the contracts, a clock, and nodes. Whatever starts one uses this."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from sapo_devnet import drand
 from sapo_devnet.chain import Chain, Clock
 from sapo_devnet.errors import DevnetError, DevnetUnable
 from sapo_devnet.keys import MNEMONIC
 from sapo_devnet.nodes import Member, NodeOptions
 from sapo_devnet.processes import STARTED, Part, started_below, stop_all
 from sapo_verifier.chain.errors import ChainUnavailable
+from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError
 from sapo_verifier.spec import Spec
 
@@ -22,24 +24,47 @@ class Network:
     """Before round 0 at first. Whoever makes it stops it; what fails while it is made is stopped already."""
 
     def __init__(
-        self, folder: Path, spec: Spec, *, room: int, round_limit: float, port: int = 0, options: Sequence[str] = ()
+        self,
+        folder: Path,
+        spec: Spec,
+        *,
+        room: int,
+        round_limit: float,
+        port: int = 0,
+        options: Sequence[str] = (),
+        beacon: str = "blockhash",
     ) -> None:
         """folder: exists already. room: blocks for registering before round 0. port: of the chain; 0: any free one.
 
-        options: more of Anvil's.
+        options: more of Anvil's. beacon: "drand" for one that waits for a drand of the devnet's own.
         """
         self.folder = folder
         self.deployment_file = folder / "deployment.json"
         self.nodes: list[Member] = []
+        self.relay: drand.Relay | None = None
+        self._readers: list[ChainReader] = []
+        waits: Callable[[int], bool] = _never
         try:
             self.chain = Chain(folder / "anvil.log", "--mnemonic", MNEMONIC, *options, port=port)
             with self.told():
-                self.deployment = self.chain.deploy(spec, room=room)
+                if beacon == "drand":
+                    self.deployment = self.chain.deploy(spec, room, drand.RULES, drand.BLOCK_SECONDS)
+                else:
+                    self.deployment = self.chain.deploy(spec, room)
             self.deployment.save(self.deployment_file)
-            self.clock = Clock(self.chain, self.deployment, round_limit)
+            if beacon == "drand":
+                self._readers = [ChainReader(self.chain.url, self.deployment) for _ in range(2)]
+                self.relay = drand.Relay(self._readers[0].block_time)
+                waits = drand.Waiting(self._readers[1])
+            self.clock = Clock(self.chain, self.deployment, round_limit, waits)
         except BaseException:
             self.stop()
             raise
+
+    @property
+    def relays(self) -> list[str]:
+        """URLs, for the nodes' settings; none where the beacon takes block hashes."""
+        return [] if self.relay is None else [self.relay.url]
 
     def init(self, node: Member, options: NodeOptions) -> None:
         """Its home, and coins for its key."""
@@ -106,6 +131,10 @@ class Network:
         """
         workers = [part for node in self.nodes for part in node.workers()]
         servers = [part for node in self.nodes for part in node.servers()]
+        if self.relay is not None:
+            self.relay.close()
+        for reader in self._readers:
+            reader.close()
         late = [*stop_all(workers), *stop_all(servers), *stop_all(started_below(self.folder))]
         for process in started_below(self.folder):
             STARTED.remove(process)
@@ -114,6 +143,11 @@ class Network:
     def logs(self) -> str:
         """The ends of all logs, for a person to read."""
         return "\n".join(f"-- {part.name}: {part.end_of_log()}" for part in self._parts())
+
+
+def _never(round_: int) -> bool:
+    """No round waits for blocks."""
+    return False
 
 
 def in_words(error: SapoError | OSError, folder: Path) -> DevnetError:

@@ -3,6 +3,7 @@
 `Member` is what the devnet asks of a node, of whatever kind.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -38,6 +39,7 @@ class NodeOptions:
     threads: int
     engine: str  # of policies other than pocket ones
     last_round: int | None = None  # to publish in
+    drand_relays: Sequence[str] = ()  # where the beacon waits for drand
 
 
 class Member(Protocol):
@@ -167,6 +169,8 @@ class DevnetNode:
         command += ["--seed", str(options.seed), "--threads", str(options.threads)]
         if options.last_round is not None:
             command += ["--set", f"sapo.last_round={options.last_round}"]
+        if options.drand_relays:
+            command += ["--set", f"chain.drand_relays={json.dumps(list(options.drand_relays))}"]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode != 0:
             raise DevnetError(f"sapo init failed for {self.name}: {made.stderr.strip()}")

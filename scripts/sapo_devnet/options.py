@@ -17,6 +17,7 @@ class Options:
     external: str = DEFAULT_EXTERNAL
     seed: int = 0
     policy: str = "pocket"
+    beacon: str = "blockhash"
     lora_rank: int | None = None
     engine: str = "torch"
     pocket_steps: int | None = None

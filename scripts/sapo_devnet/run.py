@@ -61,7 +61,9 @@ class Run:
         self._say(f"data and logs in {self._data}")
         spec = devnet_spec(self._policies)
         room = 64 + 8 * (options.nodes + len(options.attack))
-        self._network = network = Network(self._data, spec, room=room, round_limit=options.round_limit)
+        self._network = network = Network(
+            self._data, spec, room=room, round_limit=options.round_limit, beacon=options.beacon
+        )
         self._say(f"Anvil at {network.chain.url}, contracts deployed, spec 0x{spec.digest().hex()[:12]}…")
         for i in range(options.nodes):
             self._join(DevnetNode(f"node{i}", self._data / f"node{i}", i))
@@ -79,6 +81,7 @@ class Run:
             threads=options.threads,
             engine=options.engine,
             last_round=options.rounds if options.attack else None,
+            drand_relays=network.relays,
         )
         with ThreadPoolExecutor(INITS_AT_A_TIME) as pool:
             list(pool.map(lambda node: network.init(node, node_options), self._nodes))

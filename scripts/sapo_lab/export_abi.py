@@ -17,7 +17,17 @@ from sapo_verifier.errors import SapoError, UnableError
 
 BUILD = ROOT / "out"
 TARGET = ROOT / "verifier" / "sapo_verifier" / "chain"
-CONTRACTS = ("Audits", "BlockhashBeacon", "Disputes", "Nodes", "Proofs", "Rewards", "Rounds", "SapoToken")
+CONTRACTS = (
+    "Audits",
+    "BlockhashBeacon",
+    "Disputes",
+    "DrandBeacon",
+    "Nodes",
+    "Proofs",
+    "Rewards",
+    "Rounds",
+    "SapoToken",
+)
 
 
 def canonical(abi: list[dict[str, Any]]) -> str:

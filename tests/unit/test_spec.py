@@ -58,7 +58,7 @@ LIMITS = [  # what, the last valid change, the first invalid one, words of the r
     ("two questions", template("{question}{instruction}"), template("{question}{question}"), "question"),
     ("two instructions", template("{instruction}{question}"), template("{instruction}{instruction}{question}"), "once"),
     ("answer", {"answer": "tag"}, {"answer": "box"}, "answer"),
-    ("round_blocks", {"chain__round_blocks": 2}, {"chain__round_blocks": 1}, "round_blocks"),
+    ("round_blocks", {"chain__round_blocks": 4}, {"chain__round_blocks": 3}, "round_blocks"),
     ("round_blocks, 32 bits", {"chain__round_blocks": 2**32 - 1}, {"chain__round_blocks": 2**32}, "round_blocks"),
     ("draws", {"chain__draws": 31}, {"chain__draws": 32}, "draws"),
     ("some draws", {"chain__draws": 1, "chain__min_accepts": 1, "chain__min_rejects": 1}, {"chain__draws": 0}, "draws"),

@@ -51,6 +51,7 @@ class Public(Strict):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     rpc: Annotated[list[str], Field(max_length=MAX_NAMED)] = []  # public ones, in order of preference
     gateways: Annotated[list[str], Field(max_length=MAX_NAMED)] = []  # multiaddrs of who has blocks
+    drand_relays: Annotated[list[str], Field(max_length=MAX_NAMED)] = []  # HTTP, where the beacon waits for drand
     bases: dict[str, str] = {}  # by id: a hub's name@revision, or a folder
 
     @field_validator("rpc")
@@ -59,6 +60,14 @@ class Public(Strict):
         for url in urls:
             if not url.startswith(URL) or "@" in url:
                 raise ValueError(f"{mask_url(url)} is no public RPC: http:// or https://, without user and password")
+        return urls
+
+    @field_validator("drand_relays")
+    @classmethod
+    def _relays(cls, urls: list[str]) -> list[str]:
+        for url in urls:
+            if not url.startswith(URL) or "@" in url:
+                raise ValueError(f"{mask_url(url)} is no relay: http:// or https://, without user and password")
         return urls
 
     @field_validator("gateways")

@@ -31,7 +31,7 @@ class Rules(BaseModel):
 class ChainRules(Rules):
     """The numbers that the contracts repeat; a node refuses a chain that differs."""
 
-    round_blocks: Annotated[int, Field(ge=2, lt=2**32)]
+    round_blocks: Annotated[int, Field(ge=4, lt=2**32)]  # a beacon is captured in the first half, after its first block
     draws: Annotated[int, Field(ge=1, le=31)]  # batches in a stage-1 window
     min_accepts: Count16  # at most the draws
     min_rejects: Count16  # at most four times the draws

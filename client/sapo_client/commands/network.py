@@ -15,6 +15,7 @@ from sapo_verifier.errors import UsageError
 if TYPE_CHECKING:
     from sapo_verifier.chain.deploying_on import Cost
     from sapo_verifier.chain.deployment import Deployment
+    from sapo_verifier.drand import Drand
     from sapo_verifier.spec import Spec
 
 STYLES = ("chatml", "llama3", "gemma", "plain")  # those of sapo_verifier.templates
@@ -74,6 +75,12 @@ def _add_deploy(steps: Commands) -> None:
     key.add_argument("--keystore", type=Path, metavar="FILE", help="the deployer's key")
     key.add_argument("--unlocked", metavar="ADDRESS", help="an account whose key the RPC holds (devnets only)")
     parser.add_argument("--password-file", type=Path, metavar="FILE", help="the keystore's password; else asked for")
+    words = "where the rounds' randomness is from: the chain's block hashes, or drand's network quicknet (%(default)s)"
+    parser.add_argument("--beacon", choices=("blockhash", "drand"), default="blockhash", help=words)
+    words = "with drand: between a block and the signature that it asks for; above reorganizations and drift (36)"
+    parser.add_argument("--drand-margin", type=number_from(1), metavar="SECONDS", help=words)
+    words = "for the network file, with drand: an HTTP relay that has its signatures; repeat"
+    parser.add_argument("--drand-relay", action="append", default=[], metavar="URL", help=words)
     parser.add_argument("--first-block", type=int, metavar="N", help="first block of round 0 (default: shortly after)")
     words = "forge's output folder, for contracts that you compiled (default: those of this installation)"
     parser.add_argument("--artifacts", type=Path, metavar="DIR", help=words)
@@ -217,14 +224,15 @@ def _deployed(options: argparse.Namespace, url: str, spec: "Spec") -> "Deploymen
     from sapo_verifier.chain.errors import ChainUnavailable
 
     key, first, artifacts = options.keystore, options.first_block, options.artifacts
+    drand = _drand(options)
     account = None if key is None else keystore.load(key, keystore.read_password(options.password_file))
     w3 = rpc.connect_for_sending(url)
     try:
         with rpc.transport(url):
             if account is None:
-                return deploy(w3, options.unlocked, spec, artifacts=artifacts, first_block=first)
+                return deploy(w3, options.unlocked, spec, drand=drand, artifacts=artifacts, first_block=first)
             path, confirmations = journal_of(options.out), options.confirmations
-            made = Deploying(w3, account, spec, path, artifacts, confirmations, say=_say)
+            made = Deploying(w3, account, spec, path, drand, artifacts, confirmations, say=_say)
             return made.run(_agreeing(yes=options.yes), first)
     except ChainUnavailable as error:
         if account is None:
@@ -233,6 +241,17 @@ def _deployed(options: argparse.Namespace, url: str, spec: "Spec") -> "Deploymen
         raise ChainUnavailable(f"{error}. Then {again}") from error
     finally:
         rpc.close(w3)
+
+
+def _drand(options: argparse.Namespace) -> "Drand | None":
+    """Raises UsageError for options of a beacon that was not chosen."""
+    from sapo_verifier.drand import MARGIN, quicknet
+
+    if options.beacon == "drand":
+        return quicknet(options.drand_margin or MARGIN)
+    if options.drand_margin is not None or options.drand_relay:
+        raise UsageError("--drand-margin and --drand-relay go with --beacon drand")
+    return None
 
 
 def _say(words: str) -> None:
@@ -257,6 +276,8 @@ def _public(options: argparse.Namespace, spec: "Spec") -> dict[str, Any]:
     from sapo_verifier.network_file import Public
 
     public = {"rpc": options.public_rpc, "gateways": options.gateway, "bases": dict(options.base_from)}
+    public["drand_relays"] = options.drand_relay
+    _drand(options)
     Public.checked(public | {"name": options.name or "sapo"}, "the options")
     if unknown := sorted(set(public["bases"]) - {base.id for base in spec.bases}):
         raise UsageError(f"--base-from names {', '.join(unknown)}, which the spec does not have")
@@ -284,11 +305,13 @@ def run_show(options: argparse.Namespace) -> int:
         "round": f"{chain.round_blocks} blocks; round 0 begins at block {deployment.first_block}",
         "batch": f"{spec.max_slots} groups of {spec.group_size} completions at most",
         "bond": f"{coins(int(chain.bond, 16))} coins",
+        "beacon": "block hashes" if deployment.drand is None else f"drand, {deployment.drand.margin} s after a poke",
         "tasks": f"reasoning-gym {spec.versions.reasoning_gym}, items {hex_digest(spec.versions.digest)}",
         "contracts": deployment.contracts.model_dump(),
         "bases": {base.id: network.bases.get(base.id) or hex_digest(base.digest) for base in spec.bases},
         "rpc": network.rpc,
         "gateways": network.gateways,
+        "drand relays": network.drand_relays,
     }
     if options.json:
         print(json.dumps(facts, indent=1))

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,14 @@ from sapo_client.batches.seeds import Seeds
 from sapo_client.batches.spares import Spares
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import BallotBox
+from sapo_client.duties.beacon import Capture
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.elsewhere import KeyWatch
 from sapo_client.duties.leaving import is_over
 from sapo_client.duties.promises import Promises
+from sapo_client.duties.relays import Relays, relays_of
 from sapo_client.duties.requests import Requests
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
@@ -79,6 +81,7 @@ class Resources:
     audit_seconds: float  # for fetching all batches that a round wants
     last_round: int | None  # to publish in; None: no end
     history_rounds: int  # for which reports and settled transactions are kept
+    drand_relays: Sequence[str] = ()  # that are asked where the beacon waits for drand; none: the public ones
 
 
 def _own(**parts: Any) -> Publisher:
@@ -159,6 +162,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         reader=reader,
         outbox=outbox,
         turns=turns,
+        capture=Capture(reader, turns, _relays(reader, open_.drand_relays, say)),
         blocks=blocks,
         auditor=auditor,
         pool=pool,
@@ -179,6 +183,11 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
         daemon_patience_minutes=open_.daemon_patience_minutes,
     )
     return Node(parts, stop)
+
+
+def _relays(reader: ChainReader, named: Sequence[str], say: SayOnce) -> Relays | None:
+    drand = reader.deployment.drand
+    return None if drand is None else Relays(relays_of(named, drand), drand, say)
 
 
 def _duties(

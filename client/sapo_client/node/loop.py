@@ -18,6 +18,7 @@ from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.pool import Pool
 from sapo_client.batches.seeds import Seeds
 from sapo_client.batches.submitting import OwnRound
+from sapo_client.duties.beacon import Capture
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.elsewhere import KeyWatch, SecondProgram
 from sapo_client.duties.promises import Promise, Promises
@@ -43,7 +44,7 @@ from sapo_verifier.schedule import FINAL_AFTER
 
 log = logging.getLogger(__name__)
 
-FEW = 3  # nodes that are thought to wait for a beacon where the last round had no batch to tell
+NO_BEACON = "the round has no beacon: nobody captured it in its first half"
 
 
 class RoundOver(Exception):  # noqa: N818 - control flow, never shown
@@ -67,6 +68,7 @@ class Parts:
     reader: ChainReader
     outbox: Outbox
     turns: Turns
+    capture: Capture
     blocks: KeptBlocks
     auditor: Auditor
     pool: Pool
@@ -198,9 +200,9 @@ class Node:
         self._report(round_, beacon, own, counts, stages)
         parts.history.forget(round_)
 
-    def _report(self, round_: int, beacon: bytes, own: OwnRound, audited: AuditCounts, stages: Stages) -> None:
+    def _report(self, round_: int, beacon: bytes | None, own: OwnRound, audited: AuditCounts, stages: Stages) -> None:
         parts, skipped = self._parts, ""
-        if own.completions and self._reader.batch_of(parts.node, round_) is None:
+        if beacon is not None and own.completions and self._reader.batch_of(parts.node, round_) is None:
             skipped = why_not_on_chain(parts.outbox.state(parts.own.key(round_, beacon)))
         before, self._bytes = self._bytes, parts.blocks.traffic()
         report = report_of(
@@ -226,6 +228,9 @@ class Node:
     def _resume(self) -> None:
         self._parts.learner.resume()
         self._parts.history.resume()
+        with suppress(ChainUnavailable):  # which the loop waits for
+            if words := self._parts.capture.why_too_short():
+                self._parts.say(words)
         with suppress(DaemonAway):  # the first round waits for it
             self._bytes = self._parts.blocks.traffic()
         self._status.update(node=self._parts.node, phase="starting", round=-1, done_round=-1)
@@ -236,20 +241,10 @@ class Node:
         seconds = self._reader.seconds_per_block(blocks)
         return {} if seconds is None else {"round_seconds": seconds * blocks}
 
-    def _beacon(self, round_: int) -> bytes:
-        """The round's beacon; pokes the contract when it is this node's turn, and again where that came to nothing."""
-        reader, crowd = self._reader, 0
-        while (beacon := reader.beacon(round_)) is None:
-            # In the round's first block the contract refuses.
-            if reader.block_number() > reader.first_block_of(round_):
-                crowd = crowd or reader.round_at(max(0, round_ - 1)).count or FEW
-                self._parts.turns.offer(
-                    f"poke/{round_}",
-                    Call("rounds", "poke"),
-                    crowd=crowd,
-                    needed=lambda: reader.beacon(round_) is None,
-                    deadline_round=round_,
-                )
+    def _beacon(self, round_: int) -> bytes | None:
+        """The round's beacon, captured by this node when it is its turn; None where it never will be: what is owed in
+        the round is done all the same."""
+        while (beacon := self._reader.beacon(round_)) is None and self._parts.capture.step(round_):
             self._step(round_)
         return beacon
 
@@ -264,7 +259,9 @@ class Node:
             self._status.update(trouble=words)
         return info
 
-    def _publish(self, round_: int, beacon: bytes, info: NodeInfo) -> OwnRound:
+    def _publish(self, round_: int, beacon: bytes | None, info: NodeInfo) -> OwnRound:
+        if beacon is None:
+            return OwnRound([], skipped=NO_BEACON)
         if info.state in (NodeState.REGISTERED, NodeState.EXITING):
             own = self._parts.own.publish(round_, beacon, self._parts.learner.published)
             words = self._parts.requests.why_no_batch(round_)
@@ -303,6 +300,9 @@ class Node:
             return
         if info.state is not NodeState.REGISTERED or not parts.requests.may_promise(target - 1):
             return  # it can promise nothing, or is not to
+        if words := parts.capture.why_no_promise():
+            parts.say(words)
+            return
         key = f"commit/{target}"
         if parts.outbox.call_of(key) is not None or self._reader.policy_of(parts.node, target) is not None:
             return

@@ -120,6 +120,7 @@ def _open(ready: Ready, store: BlockStore, status: StatusFile, stop: threading.E
         audit_seconds=settings.audit.seconds,
         last_round=settings.sapo.last_round,
         history_rounds=settings.history.rounds,
+        drand_relays=settings.chain.drand_relays,
         daemon_patience_minutes=settings.ipfs.patience_minutes,
     )
 

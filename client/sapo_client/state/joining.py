@@ -16,7 +16,7 @@ OWN_GROUPS = 4  # where nobody says how many
 
 def chain_settings(network: "NetworkFile") -> dict[str, Any]:
     """What stands under [chain] of a home that has taken the network: RPCs of its own come before the public ones."""
-    return {"deployment": Path(DEPLOYMENT), "public_rpc": network.rpc}
+    return {"deployment": Path(DEPLOYMENT), "public_rpc": network.rpc, "drand_relays": network.drand_relays}
 
 
 def take(home: Path, network: "NetworkFile") -> None:

@@ -39,6 +39,7 @@ class ChainSettings(Section):
     rpc: RpcUrls | None = None  # in order of preference; a single one may be a bare string
     rpc_file: Path | None = None  # further ones, one a line; relative to the home. Neither: this machine's (urls.RPC)
     public_rpc: list[str] = []  # the network file's, which are asked last
+    drand_relays: list[Annotated[str, Field(pattern="^https?://[^/?#]+")]] = []  # none: the public ones, for quicknet
     patience_minutes: Annotated[float, Field(ge=0, le=1e6)] = 30.0  # without an RPC, until the node ends; 0: for ever
     deployment: Path  # deployment.json, as written by `sapo network deploy`; a relative path is one in the home
     poll_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0

@@ -14,6 +14,7 @@ import sqlite3
 # here, such as "register/", stays for ever.
 KINDS = {
     "poke": 1,  # a round: asked for in it
+    "answer": 1,
     "submit": 1,
     "top-up": 1,
     "commit": 1,  # a round: asked for in the one before

@@ -12,7 +12,7 @@ import {INodes} from "./INodes.sol";
 /// each node, which `Audits` marks too: so that each transaction of a node finds in one place what it still owes.
 interface IRounds {
     /// @param firstBlock The first block of round 0
-    /// @param roundBlocks How many blocks a round has, at least 2
+    /// @param roundBlocks How many blocks a round has, at least 4
     /// @param groupSize G, completions in a group
     /// @param maxSlots Most groups in a batch; `maxSlots * groupSize` is at most 256
     /// @param maxNewTokens Most tokens in a completion
@@ -187,6 +187,9 @@ interface IRounds {
 
     /// @notice The round has no beacon (yet).
     error BeaconNotCaptured(uint256 round);
+
+    /// @notice The source of entropy counts other rounds than these.
+    error OtherBeaconClock(uint256 firstBlock, uint256 roundBlocks);
 
     /// @notice The digest of the manifest is zero.
     error ZeroManifest(address node, uint256 round);

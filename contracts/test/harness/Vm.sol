@@ -12,6 +12,7 @@ interface Vm {
     }
 
     function roll(uint256 blockNumber) external;
+    function warp(uint256 timestamp) external;
     function deal(address who, uint256 balance) external;
     function etch(address target, bytes calldata code) external;
     function getNonce(address account) external view returns (uint64);

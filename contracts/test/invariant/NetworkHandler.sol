@@ -105,13 +105,13 @@ contract NetworkHandler {
     // ---- rounds
 
     function poke(uint256 seed) external later(seed) {
-        if (block.number == ROUNDS.firstBlockOf(ROUNDS.currentRound())) return;
+        if (!_mayCapture(ROUNDS.currentRound())) return;
         ROUNDS.poke();
         _noteBeacon();
     }
 
     function pokeSource(uint256 seed) external later(seed) {
-        if (block.number == ROUNDS.firstBlockOf(ROUNDS.currentRound())) return;
+        if (!_mayCapture(ROUNDS.currentRound())) return;
         SOURCE.poke();
         _noteBeacon();
     }
@@ -141,7 +141,7 @@ contract NetworkHandler {
         uint256 round = ROUNDS.currentRound();
         (bool exists,) = ROUNDS.batchOf(node, round);
         if (root == 0 || exists || committed[node][round] == 0 || !NODES.isActive(node)) return;
-        if (block.number == ROUNDS.firstBlockOf(round)) return;
+        if (!_mayCapture(round)) return;
         bytes32 beacon = ROUNDS.poke();
         vm.prank(node);
         uint256 index = ROUNDS.submit(node, round, beacon, keccak256("manifest"), root, claim);
@@ -165,6 +165,12 @@ contract NetworkHandler {
         uint256 round = ROUNDS.currentRound();
         if (captured[round] == 0) captured[round] = ROUNDS.beacon(round);
         vm.assertTrue(captured[round] != 0);
+    }
+
+    /// @dev Whether the beacon of the current round is there, or can be.
+    function _mayCapture(uint256 round) private view returns (bool) {
+        uint256 gone = block.number - ROUNDS.firstBlockOf(round);
+        return SOURCE.entropy(round) != 0 || (gone > 0 && gone < SOURCE.ROUND_BLOCKS() / 2);
     }
 
     function _owner(uint256 seed) private view returns (address) {

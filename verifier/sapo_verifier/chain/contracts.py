@@ -26,6 +26,8 @@ SOLIDITY_NAMES = {
     "rewards": "Rewards",
     "token": "SapoToken",
 }
+# What a call may name: these, and the beacon as one that waits for drand, where it is one.
+_INTERFACES = SOLIDITY_NAMES | {"drand": "DrandBeacon"}
 
 
 @cache
@@ -55,12 +57,12 @@ def abi_names() -> tuple[str, ...]:
 @cache
 def function(contract: str, name: str) -> dict[str, Any]:
     """The ABI entry of a function. `contract` as in the deployment file. Raises ValueError for unknown names."""
-    if contract not in SOLIDITY_NAMES:
+    if contract not in _INTERFACES:
         raise ValueError(f"no contract {contract!r}: the contracts are {', '.join(SOLIDITY_NAMES)}")
-    for entry in abi(SOLIDITY_NAMES[contract]):
+    for entry in abi(_INTERFACES[contract]):
         if entry["type"] == "function" and entry["name"] == name:
             return entry
-    raise ValueError(f"the contract {SOLIDITY_NAMES[contract]} has no function {name!r}")
+    raise ValueError(f"the contract {_INTERFACES[contract]} has no function {name!r}")
 
 
 def abi_type(entry: dict[str, Any]) -> str:

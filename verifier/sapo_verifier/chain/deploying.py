@@ -1,4 +1,4 @@
-"""Deploys a network: BlockhashBeacon, Nodes, Rounds, Audits, Rewards, in this order; Rewards makes the token.
+"""Deploys a network: its beacon, Nodes, Rounds, Audits, Rewards, in this order; Rewards makes the token.
 
 Nodes holds the address of Audits for ever, but Audits is deployed after Nodes. A contract's address follows from the
 deployer and its nonce, so Audits has to be the deployer's next transaction after Rounds.
@@ -20,6 +20,7 @@ from sapo_verifier.chain.contracts import creation_code as packaged_code
 from sapo_verifier.chain.deployment import Contracts, Deployment
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, explain
 from sapo_verifier.chain.signing import Fees, estimate_gas, sign
+from sapo_verifier.drand import Drand
 from sapo_verifier.errors import UsageError
 from sapo_verifier.spec import Spec
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
 ORDER = ("BlockhashBeacon", "Nodes", "Rounds", "Audits", "Rewards")
+DRAND_ORDER = ("DrandBeacon", *ORDER[1:])
 START_DELAY_BLOCKS = 8  # between the first deployment and round 0: five blocks for the contracts, and some room
 
 
@@ -35,6 +37,7 @@ def deploy(
     account: "LocalAccount | str",
     spec: Spec,
     *,
+    drand: Drand | None = None,
     artifacts: Path | None = None,
     first_block: int | None = None,
     timeout: float = 300.0,
@@ -42,6 +45,7 @@ def deploy(
     """Deploys the contracts for `spec` and returns the deployment.
 
     account: a key, or the address of an account that the RPC itself holds (a devnet's).
+    drand: what the beacon waits for; None: it takes block hashes.
     artifacts: forge's out/; None: the contracts that this package brings. first_block: of round 0; by default a few
     blocks after the deployment.
     timeout: seconds to wait for each transaction. The chain has to make blocks meanwhile.
@@ -52,10 +56,10 @@ def deploy(
         raise UsageError(f"{account!r} is no address: 0x and 40 hex digits")
     sender = to_checksum_address(account if isinstance(account, str) else account.address)
     nonce = w3.eth.get_transaction_count(sender)
-    addresses = {name: contract_address(sender, nonce + i) for i, name in enumerate(ORDER)}
+    addresses = {name: contract_address(sender, nonce + i) for i, name in enumerate(order_of(drand))}
     if first_block is None:
         first_block = w3.eth.block_number + START_DELAY_BLOCKS
-    arguments = constructor_arguments(spec, first_block, addresses)
+    arguments = constructor_arguments(spec, first_block, addresses, drand)
     # Nothing is sent before everything is known to be there.
     codes = {name: creation_code(artifacts, name, arguments[name]) for name in arguments}
 
@@ -68,12 +72,24 @@ def deploy(
                 f"{name} was deployed at {made} instead of {addresses[name]}: another transaction of {sender.lower()} "
                 "came in between. Let nothing else use this key, and deploy again"
             )
-    first = receipts[ORDER[0]]
-    return deployment_of(spec, w3.eth.chain_id, first["blockNumber"], bytes(first["blockHash"]), first_block, addresses)
+    first = receipts[order_of(drand)[0]]
+    block, block_hash = first["blockNumber"], bytes(first["blockHash"])
+    return deployment_of(spec, w3.eth.chain_id, block, block_hash, first_block, addresses, drand)
+
+
+def order_of(drand: Drand | None) -> tuple[str, ...]:
+    """The contracts' Solidity names, in the order in which they are deployed."""
+    return ORDER if drand is None else DRAND_ORDER
 
 
 def deployment_of(
-    spec: Spec, chain_id: int, block: int, block_hash: bytes, first_block: int, addresses: dict[str, str]
+    spec: Spec,
+    chain_id: int,
+    block: int,
+    block_hash: bytes,
+    first_block: int,
+    addresses: dict[str, str],
+    drand: Drand | None,
 ) -> Deployment:
     """The document. block, block_hash: of the first contract; addresses: by contract."""
     return Deployment(
@@ -82,7 +98,7 @@ def deployment_of(
         block_hash=block_hash,
         first_block=first_block,
         contracts=Contracts(
-            beacon=addresses["BlockhashBeacon"],
+            beacon=addresses[order_of(drand)[0]],
             nodes=addresses["Nodes"],
             rounds=addresses["Rounds"],
             audits=addresses["Audits"],
@@ -91,6 +107,7 @@ def deployment_of(
             rewards=addresses["Rewards"],
             token=contract_address(addresses["Rewards"], 1),
         ),
+        drand=drand,
         spec_digest=spec.digest(),
         spec=spec,
     )
@@ -101,7 +118,9 @@ def contract_address(deployer: str, nonce: int) -> str:
     return get_create_address(to_checksum_address(deployer), Nonce(nonce)).lower()
 
 
-def constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, str]) -> dict[str, list[Any]]:
+def constructor_arguments(
+    spec: Spec, first_block: int, addresses: dict[str, str], drand: Drand | None
+) -> dict[str, list[Any]]:
     """By contract; addresses: of all of them, as they will be."""
     chain = spec.chain
     parameters = (
@@ -130,10 +149,11 @@ def constructor_arguments(spec: Spec, first_block: int, addresses: dict[str, str
         int(chain.max_per_unit, 16),
         int(chain.max_per_verdict, 16),
     )
+    beacon, clock = order_of(drand)[0], [first_block, chain.round_blocks]
     return {
-        "BlockhashBeacon": [first_block, chain.round_blocks],
+        beacon: clock if drand is None else [*clock, *drand.constructor_arguments()],
         "Nodes": [int(chain.bond, 16), chain.exit_rounds * chain.round_blocks, addresses["Audits"]],
-        "Rounds": [parameters, addresses["Nodes"], addresses["BlockhashBeacon"]],
+        "Rounds": [parameters, addresses["Nodes"], addresses[beacon]],
         "Audits": [addresses["Rounds"], tuple(int(amount, 16) for amount in terms)],
         "Rewards": [addresses["Audits"], schedule],
     }

@@ -17,15 +17,16 @@ from web3.exceptions import ContractLogicError, TransactionNotFound, Web3RPCErro
 
 from sapo_verifier.chain.deploy_journal import Journal, Sent, Step
 from sapo_verifier.chain.deploying import (
-    ORDER,
     constructor_arguments,
     contract_address,
     creation_code,
     deployment_of,
+    order_of,
 )
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins, explain
 from sapo_verifier.chain.signing import GWEI, Fees, estimate_gas, sign
+from sapo_verifier.drand import Drand
 from sapo_verifier.errors import UsageError
 from sapo_verifier.spec import Spec
 
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
 # That each takes, as measured; what a constructor is given changes little of it.
-GAS = {"BlockhashBeacon": 290_000, "Nodes": 1_790_000, "Rounds": 2_980_000, "Audits": 5_180_000, "Rewards": 1_500_000}
+GAS = {
+    "BlockhashBeacon": 390_000,
+    "DrandBeacon": 1_650_000,
+    "Nodes": 1_790_000,
+    "Rounds": 3_000_000,
+    "Audits": 5_180_000,
+    "Rewards": 1_500_000,
+}
 ROOM_BLOCKS = 50  # between now and round 0, at least, for five transactions and their confirmations
 ROOM_SECONDS = 600.0
 POLL_SECONDS = 0.2
@@ -65,6 +73,7 @@ class Deploying:
     account: "LocalAccount"
     spec: Spec
     path: Path
+    drand: Drand | None = None  # what the beacon waits for; None: it takes block hashes
     artifacts: Path | None = None
     confirmations: int = 5
     timeout: float = 600.0
@@ -87,7 +96,9 @@ class Deploying:
         assert first.block is not None
         block_hash = bytes(self.w3.eth.get_block(first.block)["hash"])
         addresses = {step.contract: step.address for step in journal.steps}
-        return deployment_of(self.spec, journal.chain_id, first.block, block_hash, journal.first_block, addresses)
+        return deployment_of(
+            self.spec, journal.chain_id, first.block, block_hash, journal.first_block, addresses, self.drand
+        )
 
     def _journal(self, first_block: int | None) -> Journal:
         sender, known = self.account.address.lower(), Journal.load(self.path)
@@ -101,10 +112,10 @@ class Deploying:
                 begun = f"{self.path} was begun with round 0 at block {known.first_block}"
                 raise UsageError(f"{begun}: leave --first-block out")
             first_block = known.first_block
-        addresses = {name: contract_address(sender, nonce + i) for i, name in enumerate(ORDER)}
-        arguments = constructor_arguments(self.spec, first_block, addresses)
+        addresses = {name: contract_address(sender, nonce + i) for i, name in enumerate(order_of(self.drand))}
+        arguments = constructor_arguments(self.spec, first_block, addresses, self.drand)
         steps = []
-        for name in ORDER:
+        for name in order_of(self.drand):
             code, encoded = self._code(name, arguments[name])
             digest = hashlib.sha256(code).digest()
             steps.append(

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sapo_verifier import canonical
 from sapo_verifier.cid import block_digest
+from sapo_verifier.drand import Drand
 from sapo_verifier.errors import UsageError
 from sapo_verifier.files import write_file
 from sapo_verifier.objects import Address, Count, Digest, Positive, hex_digest
@@ -48,6 +49,7 @@ class Deployment(BaseModel):
     block_hash: Digest  # of that block; a chain that was reset has another one
     first_block: Annotated[int, Field(ge=0, lt=2**64)]  # of round 0
     contracts: Contracts
+    drand: Drand | None = None  # the beacon is a DrandBeacon, which waits for this; None: a BlockhashBeacon
     spec_digest: Digest
     spec: Spec
 
@@ -105,7 +107,9 @@ class Deployment(BaseModel):
         write_file(Path(path), json.dumps(self.to_json(), indent=2).encode() + b"\n")
 
     def to_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude={"spec"}) | {"spec": self.spec.to_json()}
+        """What a file holds. A key that says nothing is left out."""
+        left_out = {"spec"} | ({"drand"} if self.drand is None else set())
+        return self.model_dump(mode="json", exclude=left_out) | {"spec": self.spec.to_json()}
 
     def digest(self) -> bytes:
         """sha2-256 of the canonical JSON: of what a file says, however it is laid out."""

@@ -165,10 +165,13 @@ class ChainReader:
         held |= {"Nodes.BOND": bond, "Nodes.AUDITS": audits}
         expected["Nodes.EXIT_BLOCKS"] = spec.chain.exit_rounds * spec.chain.round_blocks
         held["Nodes.EXIT_BLOCKS"] = exit_blocks
-        expected["BlockhashBeacon.FIRST_BLOCK"] = self.deployment.first_block
-        held["BlockhashBeacon.FIRST_BLOCK"] = beacon_first
-        expected["BlockhashBeacon.ROUND_BLOCKS"] = spec.chain.round_blocks
-        held["BlockhashBeacon.ROUND_BLOCKS"] = beacon_blocks
+        expected["beacon's FIRST_BLOCK"], held["beacon's FIRST_BLOCK"] = self.deployment.first_block, beacon_first
+        expected["beacon's ROUND_BLOCKS"], held["beacon's ROUND_BLOCKS"] = spec.chain.round_blocks, beacon_blocks
+        if (drand := self.deployment.drand) is not None:
+            names = ("groupKey", "GENESIS", "PERIOD", "MARGIN")
+            values = self.call_many([Call("drand", name) for name in names])
+            for name, value, rule in zip(names, values, drand.constructor_arguments(), strict=True):
+                expected[f"DrandBeacon.{name}"], held[f"DrandBeacon.{name}"] = _shown(rule), _shown(value)
         expected |= {"Audits.ROUNDS": contracts.rounds, "Rewards.AUDITS": contracts.audits}
         held |= {"Audits.ROUNDS": rounds, "Rewards.AUDITS": paid_by}
         expected |= {"Audits.DISPUTES": contracts.disputes, "Audits.PROOFS": contracts.proofs}
@@ -211,6 +214,15 @@ class ChainReader:
     def beacon(self, round_: int) -> bytes | None:
         """The round's randomness; None while it was not captured."""
         return _or_none(self.call(Call("rounds", "beacon", (round_,))))
+
+    def drand_round(self, round_: int) -> int | None:
+        """The drand round whose signature is the entropy of a round; None while nobody poked. Of a DrandBeacon only."""
+        return int(self.call(Call("drand", "drandRound", (round_,)))) or None
+
+    def block_time(self) -> int:
+        """Of the latest block, in seconds since 1970, as the chain has it."""
+        with rpc.transport(self.rpc_url):
+            return int(self.w3.eth.get_block("latest")["timestamp"])
 
     # -- batches and policies --
 
@@ -312,7 +324,7 @@ class ChainReader:
 
     def address_of(self, contract: str) -> str:
         """The address of a contract, named as in the deployment file; lower case."""
-        return str(getattr(self.deployment.contracts, contract))
+        return str(getattr(self.deployment.contracts, "beacon" if contract == "drand" else contract))
 
     def close(self) -> None:
         """Closes the connection."""
@@ -334,6 +346,10 @@ class ChainReader:
 
 def _bytes(text: str) -> bytes:
     return bytes.fromhex(text.removeprefix("0x"))
+
+
+def _shown(value: Any) -> Any:
+    return "0x" + value.hex() if isinstance(value, bytes) else value
 
 
 def _or_none(word: bytes) -> bytes | None:

@@ -47,6 +47,8 @@ REVERTS = {
     "NotOwnerOrOperator": "{caller} is neither the owner nor the operator of the node {node}; use its key, or let the "
     "owner set this operator",
     "NotStarted": "round 0 begins at block {firstBlock}, and this is block {blockNumber}; wait",
+    "OtherBeaconClock": "the beacon's rounds begin with block {firstBlock} and have {roundBlocks} blocks, and those of "
+    "Rounds do not; deploy both with one spec",
     "PolicyAlreadyCommitted": "the node {node} has committed a policy for round {round} already ({policy}), and it "
     "cannot be replaced",
     "RoundHasBegun": "round {round} has begun (this is round {current}), and a policy is committed before; commit one "
@@ -123,13 +125,21 @@ REVERTS = {
     "ERC20InvalidSender": "tokens cannot be sent from {sender}; use a real address",
     "ERC20InvalidSpender": "tokens cannot be approved for {spender}; name a real address",
     "SafeERC20FailedOperation": "the token {token} refused the transfer; this is no SapoToken, so check the deployment",
-    # BlockhashBeacon
-    "InvalidBeaconClock": "a round of {roundBlocks} blocks is too short to have a beacon; set round_blocks to 2 or "
+    # BlockhashBeacon and DrandBeacon
+    "InvalidBeaconClock": "a round of {roundBlocks} blocks is too short to have a beacon; set round_blocks to 4 or "
     "more in the spec and deploy again",
-    "NoBlockhash": "the chain gives no hash of block {blockNumber}, so round {round} has no beacon",
-    "TooEarly": "the beacon of round {round} is the hash of block {blockNumber}, which is known from the next block "
-    "on; wait one block",
-    "TooLate": "the beacon of round {round} could be captured up to block {lastBlock}; the round is void",
+    "InvalidDrandClock": "drand cannot have this clock: genesis {genesis}, period {period}, margin {margin} seconds; "
+    "correct what was said of drand and deploy again",
+    "InvalidGroupKey": "this is no key of a drand group, or the chain lacks the precompiles of EIP-2537 that its "
+    "signatures need; check the key, or deploy with --beacon blockhash",
+    "InvalidSignature": "what was given is not drand's signature of its round {drandRound}, which round {round} waits "
+    "for; ask another relay",
+    "NoBlockhash": "the chain gives no hash of block {blockNumber} any more, so round {round} has no beacon",
+    "NotRequested": "nobody poked in round {round}, so no drand round was fixed for it; poke first",
+    "TooEarly": "the beacon of round {round} can be captured from the block after its first, {blockNumber}, on; wait "
+    "one block",
+    "TooLate": "the beacon of round {round} could be captured, or asked for, up to block {lastBlock}; the round is "
+    "void",
 }
 
 # Parts of what providers answer to a read, lower case, where the same question will have an answer later, or elsewhere;

@@ -1,0 +1,79 @@
+"""A network whose beacon waits for drand: formula nodes, and a relay with a key of the devnet's own."""
+
+import time
+
+import pytest
+from eth_utils.crypto import keccak
+
+from sapo_client.duties.relays import Relays
+from sapo_devnet import Devnet, drand
+from sapo_verifier import protocol
+from sapo_verifier.bls12381 import g1_of
+from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.chain.errors import ChainMismatch
+from sapo_verifier.chain.reader import ChainReader
+
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory):
+    with Devnet(formula=3, pace="hand", beacon="drand", folder=tmp_path_factory.mktemp("drand")) as made:
+        for round_ in range(ROUNDS + 1):
+            made.until_round(round_)
+            made.until(lambda now=round_: all(node.done(now) for node in made.nodes), what="all are done")
+        yield made
+
+
+def test_rounds_are_played_with_the_signatures_of_the_rounds_that_were_asked_for(net: Devnet) -> None:
+    rules = net.deployment.drand
+    assert rules == drand.RULES
+    for round_ in range(1, ROUNDS + 1):
+        target = net.reader.drand_round(round_)
+        assert target is not None
+        entropy = keccak(g1_of(drand.sign(target)))
+        chain, rounds = net.deployment.chain_id, net.deployment.contracts.rounds
+        assert net.reader.beacon(round_) == protocol.beacon(chain, rounds, round_, entropy)
+        assert {batch.node for batch in net.reader.batches_of(round_)} == {node.address for node in net.nodes}
+    for node in net.nodes:
+        assert [report["skipped"] for report in node.rounds() if report["round"] > 0] == [""] * ROUNDS
+
+
+def test_one_node_pokes_and_one_answers_for_all(net: Devnet) -> None:
+    beacon = net.deployment.contracts.beacon
+    for round_ in range(1, ROUNDS + 1):
+        first = net.reader.first_block_of(round_)
+        rpc = net._net.chain.rpc
+        blocks = [rpc("eth_getBlockByNumber", hex(block), True) for block in range(first, first + 32)]
+        to_beacon = [tx for block in blocks for tx in block["transactions"] if tx["to"].lower() == beacon]
+        assert len(to_beacon) == 1, "the answer; who pokes calls Rounds"
+
+
+def test_another_file_than_the_contracts_is_refused(net: Devnet) -> None:
+    document = net.deployment.to_json()
+    document["drand"]["margin"] = 5
+    with pytest.raises(ChainMismatch, match=r"DrandBeacon\.MARGIN is 36, not 5"):
+        ChainReader(net.rpc, Deployment.model_validate(document)).check()
+    net.reader.check()
+
+
+def test_a_bad_relay_is_passed_over_and_told(net: Devnet) -> None:
+    """The contract judges: what is well formed and not the signature is refused by it."""
+    good, bad = drand.Relay(time.time), drand.Relay(time.time)
+    said: list[str] = []
+    try:
+        bad.instead = 200, b'{"round": 7, "signature": "' + drand.sign(8).hex().encode() + b'"}'
+        relays = Relays([bad.url, good.url + "/"], drand.RULES, said.append)
+        right = g1_of(drand.sign(7))
+        assert relays.signature(7, lambda given: "" if given == right else "that is another round's") == right
+        assert said == [f"the drand relay {bad.url} gave what the contract refuses: that is another round's"]
+    finally:
+        good.close()
+        bad.close()
+
+
+def test_the_contract_is_asked_before_anything_is_sent(net: Devnet) -> None:
+    """An answer to what is captured already changes nothing, whatever it is."""
+    captured = net.reader.call(Call("beacon", "entropy", (net.round,)))
+    assert net.reader.call(Call("drand", "answer", (bytes(128),))) == captured
