@@ -14,6 +14,7 @@ from sapo_verifier.errors import ObjectError
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable
 from sapo_verifier.objects import GroupBlock
+from sapo_verifier.protocol import stream_key, stream_values
 
 PEERS = ["/ip4/127.0.0.1/tcp/1/http", "/ip4/127.0.0.1/tcp/2/http"]
 
@@ -104,7 +105,10 @@ def test_records_that_two_groups_name_are_fetched_once(draft, worker, tokenizer)
     draft.slots[2].document["completions"] = draft.slots[1].document["completions"]
     draft.rescore(worker)
     audit, store = fetched(draft.seal(), worker, tokenizer)
-    assert_stopped(audit, "sampling", slot=2, k=0, t=1)
+    forced = stream_values(stream_key(audit.facts.beacon, audit.facts.policy, audit.facts.node, 2, 0), LIMIT)
+    pairs = zip(draft.slots[2].records[0], forced, strict=False)
+    miss = next(t for t, (record, u) in enumerate(pairs) if not record.lo <= u <= record.last)
+    assert_stopped(audit, "sampling", slot=2, k=0, t=miss)
     assert len(set(store.asked)) == len(store.asked) == 2 + SLOTS + SLOTS - 1
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from places import cut, first, of_length, right, wrong
 from sapo_devnet.formula.policy import EOS, TOKENS, VOCAB, text_of, tokens_of
 from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, assert_only, assert_stopped, honest
 from sapo_verifier.bases import BaseMissingError
@@ -9,10 +10,6 @@ from sapo_verifier.catalogue import plain_config
 from sapo_verifier.checks import check_batch
 from sapo_verifier.objects import Record
 from sapo_verifier.tasks import deal, extract
-
-WRONG = (0, 1)  # slot and completion that earn nothing and end by themselves
-RIGHT = (0, 0)
-CUT = (2, 2)  # of LIMIT tokens, without an end
 
 
 def wide(tokens):
@@ -31,11 +28,13 @@ def said(draft, place):
 
 
 def test_the_places_are_what_their_names_say(draft):
-    assert not draft.claimed(*WRONG)
-    assert draft.claimed(*RIGHT)
-    assert draft.slots[WRONG[0]].tokens(WRONG[1])[-1] == EOS
-    assert len(draft.slots[CUT[0]].records[CUT[1]]) == LIMIT
-    assert EOS not in draft.slots[CUT[0]].tokens(CUT[1])
+    (slot, k), (at, cut_k) = wrong(draft), cut(draft)
+    assert not draft.claimed(slot, k)
+    assert draft.claimed(*right(draft))
+    assert slot == right(draft)[0] == 0
+    assert draft.slots[slot].tokens(k)[-1] == EOS
+    assert len(draft.slots[at].records[cut_k]) == LIMIT
+    assert EOS not in draft.slots[at].tokens(cut_k)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -58,31 +57,35 @@ def test_the_places_are_what_their_names_say(draft):
     ],
 )
 def test_a_text_that_its_tokens_do_not_say(draft, worker, tokenizer, change):
-    before = said(draft, WRONG)
-    say(draft, WRONG, change(before))
-    assert said(draft, WRONG) != before
-    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=WRONG[0], k=WRONG[1])
+    place = wrong(draft)
+    before = said(draft, place)
+    say(draft, place, change(before))
+    assert said(draft, place) != before
+    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=place[0], k=place[1])
 
 
 def test_a_right_answer_written_beside_wrong_tokens(draft, worker, tokenizer):
     """The proof on one copy and the reward on another."""
-    say(draft, WRONG, said(draft, RIGHT))
-    draft.claim(*WRONG, True)
-    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=WRONG[0], k=WRONG[1])
+    place = wrong(draft)
+    say(draft, place, said(draft, right(draft)))
+    draft.claim(*place, True)
+    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=place[0], k=place[1])
 
 
 def test_the_text_of_another_completion(draft, worker, tokenizer):
-    say(draft, CUT, said(draft, (1, 0)))
-    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=CUT[0], k=CUT[1])
+    slot, k = cut(draft)
+    say(draft, (slot, k), said(draft, right(draft)))
+    assert_only(draft.seal().audit(worker, tokenizer), "text", slot=slot, k=k)
 
 
 @pytest.mark.parametrize("token", [VOCAB, VOCAB + 1, 2**31, 2**32 - 1])
 def test_a_token_beyond_the_vocabulary(draft, worker, tokenizer, token):
     """Some decoders skip what they do not know: the text alone would not show it."""
-    records = draft.slots[2].records[3]
-    draft.slots[2].records[3] = [*records[:4], records[4]._replace(token=token), *records[5:]]
+    slot, k = of_length(draft, 2, 5)
+    records = draft.slots[slot].records[k]
+    draft.slots[slot].records[k] = [*records[:4], records[4]._replace(token=token), *records[5:]]
     audit = draft.seal().audit(worker, tokenizer)
-    assert_only(audit, "text", slot=2, k=3, t=4, words=str(token))
+    assert_only(audit, "text", slot=slot, k=k, t=4, words=str(token))
 
 
 def test_a_token_beyond_the_vocabulary_needs_no_tokenizer_to_be_seen(draft, worker):
@@ -96,11 +99,11 @@ def test_a_token_beyond_the_vocabulary_needs_no_tokenizer_to_be_seen(draft, work
 # --- ending ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", [WRONG, CUT])
+@pytest.mark.parametrize("place", [wrong, cut])
 @pytest.mark.parametrize("dropped", [1, 3])
 def test_a_completion_that_stops_early(draft, worker, tokenizer, place, dropped):
     """An honest prefix of an honest completion, with its own text and reward: only its end is missing."""
-    slot, k = place
+    slot, k = place(draft)
     draft.slots[slot].rewrite(k, draft.slots[slot].records[k][:-dropped])
     draft.rescore(worker)
     left = len(draft.slots[slot].records[k])
@@ -110,15 +113,15 @@ def test_a_completion_that_stops_early(draft, worker, tokenizer, place, dropped)
 
 def test_stopping_right_after_the_answer(draft, worker, tokenizer):
     """End-of-sequence left out, so that nothing shows that the policy would have gone on."""
-    slot, k = RIGHT
+    slot, k = right(draft)
     draft.slots[slot].rewrite(k, draft.slots[slot].records[k][:-1])
-    assert draft.claimed(*RIGHT)
+    assert draft.claimed(slot, k)
     assert_only(draft.seal().audit(worker, tokenizer), "ending", slot=slot, k=k, t=3)
 
 
 @pytest.mark.parametrize("filler", [[5], [EOS], [0], [5, 6, EOS], [0] * (LIMIT - 5)])
 def test_tokens_after_the_end(draft, worker, tokenizer, filler):
-    slot, k = RIGHT
+    slot, k = right(draft)
     records = draft.slots[slot].records[k]
     draft.slots[slot].rewrite(k, [*records, *wide(filler)])
     draft.rescore(worker)
@@ -127,7 +130,7 @@ def test_tokens_after_the_end(draft, worker, tokenizer, filler):
 
 
 def test_an_end_exactly_at_the_limit_is_an_end(draft, worker, tokenizer):
-    slot, k = CUT
+    slot, k = cut(draft)
     draft.slots[slot].rewrite(k, [*draft.slots[slot].records[k][:-1], *wide([EOS])])
     assert check_batch(draft.seal().audit(worker, tokenizer))[-1].status == "unknown"
 
@@ -152,26 +155,35 @@ def test_a_bit_beyond_the_last_completion(draft, worker, tokenizer, bit):
 
 
 def test_a_claim_of_everything(draft, worker, tokenizer):
+    lie = first(draft, lambda slot, k: not draft.claimed(slot, k))
     for slot in range(SLOTS):
         for k in range(GROUP):
             draft.claim(slot, k, True)
-    assert_only(draft.seal().audit(worker, tokenizer), "reward", slot=0, k=1)
+    assert_only(draft.seal().audit(worker, tokenizer), "reward", slot=lie[0], k=lie[1])
+
+
+def answer_of(draft):
+    """What is right in slot 0: two digits."""
+    answer = text_of(draft.slots[0].liked)[1:-1]
+    assert draft.slots[0].prompt.startswith("B")
+    assert (len(answer), answer.isdigit()) == (2, True)
+    return answer
 
 
 def test_an_honest_answer_may_be_anything_that_the_alphabet_spells(draft, worker, tokenizer):
     """The attacks below differ from this in the text alone."""
-    draft.slots[0].rewrite(1, [*wide(tokens_of("<18>")), *wide([EOS])])
+    draft.slots[0].rewrite(1, [*wide(tokens_of(f"<{answer_of(draft)}>")), *wide([EOS])])
     draft.claim(0, 1, True)
     assert check_batch(draft.seal().audit(worker, tokenizer))[-1].status == "unknown"
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["18", "<18", "18>", "a<18>", "<18>a", " <18>", "<18> ", "<18>\n", "<<18>>", "<18><18>", "><18>", "<18>>", "<>",
-     "< 18>", "<18 >", "<018>", "<18.>", "<18.0>", "<+18>", "<18\n>", "<=18>", "<9+9>", "<18,18>", "<18 or 17>"],
+    "written",
+    ["{}", "<{}", "{}>", "a<{}>", "<{}>a", " <{}>", "<{}> ", "<{}>\n", "<<{}>>", "<{0}><{0}>", "><{}>", "<{}>>", "<>",
+     "< {}>", "<{} >", "<0{}>", "<{}.>", "<{}.0>", "<+{}>", "<{}\n>", "<={}>", "<{}+0>", "<{0},{0}>", "<{} or 17>"],
 )  # fmt: skip
-def test_junk_around_a_right_answer_earns_nothing(draft, worker, tokenizer, text):
-    assert draft.slots[0].prompt == "B89-71="
+def test_junk_around_a_right_answer_earns_nothing(draft, worker, tokenizer, written):
+    text = written.format(answer_of(draft))
     draft.slots[0].rewrite(1, [*wide(tokens_of(text)), *wide([EOS])])
     draft.slots[0].records[1] = draft.slots[0].records[1][-LIMIT:]
     assert text_of(draft.slots[0].tokens(1)) == text

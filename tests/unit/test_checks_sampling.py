@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from places import cut, of_length
 from sapo_devnet.formula.policy import EOS, sample, tokens_of, written
 from sapo_devnet.testkit.formula import BEACON, GROUP, LIMIT, NODE, OTHER_NODE, ROUND, SLOTS, assert_only, honest
 from sapo_verifier import protocol
@@ -102,9 +103,16 @@ MOST = 2**64 - 1
         lambda u: (MOST, MOST),
     ],
 )
-@pytest.mark.parametrize("place", [(0, 0, 0), (1, 3, LIMIT - 1), (2, 1, 2)])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(lambda draft: (0, 0, 0), id="the first"),
+        pytest.param(lambda draft: (*cut(draft), LIMIT - 1), id="the last"),
+        pytest.param(lambda draft: (*of_length(draft, 2, 3), 2), id="in the middle"),
+    ],
+)
 def test_an_interval_that_does_not_hold_its_u(draft, worker, tokenizer, interval, place):
-    slot, k, t = place
+    slot, k, t = place(draft)
     records = draft.slots[slot].records[k]
     lo, last = interval(stream(draft, slot, k)[t])
     records[t] = Record(records[t].token, lo, last)
@@ -124,16 +132,17 @@ def test_both_ends_of_an_interval_belong_to_it(draft, worker, tokenizer, interva
 @pytest.mark.parametrize("t", [0, 3, 5])
 def test_one_forged_token(draft, worker, tokenizer, t):
     """With the interval that the policy really has for it."""
-    slot = draft.slots[2]
-    tokens = slot.tokens(0)
+    at, k = of_length(draft, 2, 6)
+    slot = draft.slots[at]
+    tokens = slot.tokens(k)
     tokens[t] = 7 if tokens[t] != 7 else 8
     records = written(slot.prompt, slot.liked, tokens)
-    slot.rewrite(0, records)
-    assert_caught(draft, worker, tokenizer, 2, 0)
-    assert first_miss(draft, 2, 0) == t
+    slot.rewrite(k, records)
+    assert_caught(draft, worker, tokenizer, at, k)
+    assert first_miss(draft, at, k) == t
 
 
-@pytest.mark.parametrize("source", [(0, 2), (1, 2), (2, 3), (1, 0)])
+@pytest.mark.parametrize("source", [(0, 2), (1, 1), (2, 3), (1, 0)])
 def test_a_completion_copied_within_the_batch(draft, worker, tokenizer, source):
     draft.slots[0].rewrite(1, list(draft.slots[source[0]].records[source[1]]))
     assert_caught(draft, worker, tokenizer, 0, 1)
@@ -202,9 +211,9 @@ def test_a_solver_that_leaves_the_honest_start_alone(draft, worker, tokenizer):
 def test_another_policy_s_stream(draft, worker, tokenizer):
     """Ground for a policy digest after the beacon was known: the chain's commitment is what counts."""
     slot = draft.slots[0]
-    key = protocol.stream_key(BEACON, block_digest(b"a better policy"), NODE, 0, 2)
-    slot.rewrite(2, sample(slot.prompt, slot.liked, key, LIMIT))
-    assert_caught(draft, worker, tokenizer, 0, 2)
+    key = protocol.stream_key(BEACON, block_digest(b"a better policy"), NODE, 0, 1)
+    slot.rewrite(1, sample(slot.prompt, slot.liked, key, LIMIT))
+    assert_caught(draft, worker, tokenizer, 0, 1)
 
 
 def test_empty_looking_fingerprints_are_not_accepted(draft, worker, tokenizer):
