@@ -26,6 +26,7 @@ interface Vm {
     function expectRevert(bytes4 selector) external;
     function expectPartialRevert(bytes4 selector) external;
     function expectEmit(address emitter) external;
+    function pauseGasMetering() external;
     function lastCallGas() external view returns (Gas memory);
     function assertEq(uint256 left, uint256 right) external pure;
     function assertEq(bytes32 left, bytes32 right) external pure;

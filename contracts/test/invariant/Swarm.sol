@@ -4,6 +4,7 @@ pragma solidity ^0.8.28;
 import {Audits} from "../../src/Audits.sol";
 import {Nodes} from "../../src/Nodes.sol";
 import {Rounds} from "../../src/Rounds.sol";
+import {IDisputes} from "../../src/interfaces/IDisputes.sol";
 import {INodes} from "../../src/interfaces/INodes.sol";
 import {IRounds} from "../../src/interfaces/IRounds.sol";
 import {Protocol} from "../../src/libraries/Protocol.sol";
@@ -24,6 +25,7 @@ abstract contract Swarm {
     Nodes internal immutable NODES;
     Rounds internal immutable ROUNDS;
     Audits internal immutable AUDITS;
+    IDisputes internal immutable DISPUTES;
 
     struct Vote {
         address voter;
@@ -36,14 +38,24 @@ abstract contract Swarm {
     address[ALL] public actors;
     Vote[] public votes;
 
-    /// @dev Batches of a leaf without records, which anybody can prove; and others that honest nodes reject.
-    mapping(uint256 index => bool) public isProvable;
-    mapping(uint256 index => bool) public isBad;
+    /// @dev What is wrong with a batch. Anybody can prove a leaf without records; who looks in the right place, and
+    /// everybody in stage 2, rejects what is false; nobody gets what is withheld.
+    enum Kind {
+        Good,
+        Provable,
+        False,
+        Withheld
+    }
+
+    mapping(uint256 index => Kind) public kinds;
+
+    /// @dev Disputes of what a cheater said about a batch that it cannot have looked at: honest nodes reject for that.
+    mapping(uint256 index => bool) public isCaughtLying;
     mapping(address voter => mapping(uint256 key => uint256)) private _words;
     mapping(address voter => mapping(uint256 key => bool)) private _waits;
 
     constructor(Nodes nodes, Rounds rounds, Audits audits) {
-        (NODES, ROUNDS, AUDITS) = (nodes, rounds, audits);
+        (NODES, ROUNDS, AUDITS, DISPUTES) = (nodes, rounds, audits, audits.DISPUTES());
         for (uint256 i = 0; i < ALL; ++i) {
             actors[i] = address(uint160(0x20_000 + i));
             vm.deal(actors[i], 10 ether);
@@ -54,6 +66,13 @@ abstract contract Swarm {
 
     function voteCount() external view returns (uint256) {
         return votes.length;
+    }
+
+    function isHonest(address node) public view returns (bool) {
+        for (uint256 i = 0; i < HONEST; ++i) {
+            if (actors[i] == node) return true;
+        }
+        return false;
     }
 
     // ---- a round of the honest ones
@@ -69,11 +88,14 @@ abstract contract Swarm {
             _revealIfWaiting(i, round, 1);
             _revealIfWaiting(i, round, 2);
             if (!isVoid) {
-                _submitIfCommitted(i, round, seed, false, false);
+                _submitIfCommitted(i, round, seed, Kind.Good);
                 _voteHonestly(i, round, 1);
                 _voteHonestly(i, round, 2);
             }
-            if (NODES.isActive(actors[i])) _commitPolicy(i, round + 1 + (seed >> i) % 2);
+            // Without a batch they would have no verdicts: so there is one for every round, if that has a beacon.
+            if (!NODES.isActive(actors[i])) continue;
+            _commitPolicy(i, round + 1);
+            if (seed >> i & 1 == 1) _commitPolicy(i, round + 2);
         }
     }
 
@@ -81,16 +103,25 @@ abstract contract Swarm {
         uint256 later = stage == 1 ? 1 : 4;
         if (current < later || !NODES.isActive(actors[i])) return;
         uint256 round = current - later;
+        if (!_hasBatch(i, round)) return;
         IRounds.Round memory head = ROUNDS.roundAt(round);
         uint256[] memory says = new uint256[](head.count);
         bool any = false;
         for (uint256 p = 0; p < head.count; ++p) {
             uint256 index = head.first + p;
             bool asked = stage == 1 || AUDITS.outcomeOf(index).inStage2;
-            says[p] = !asked ? 0 : isBad[index] || isProvable[index] ? 2 : 1;
+            says[p] = asked ? _honestVerdict(i, index, stage) : 0;
             any = any || (asked && ROUNDS.batchAt(index).node != actors[i]);
         }
         if (any) _commitVerdicts(i, round, stage, says);
+    }
+
+    /// @dev In stage 1 two of three look elsewhere than where a batch is false.
+    function _honestVerdict(uint256 i, uint256 index, uint8 stage) private view returns (uint256) {
+        Kind kind = kinds[index];
+        if (kind == Kind.Withheld) return 3;
+        if (kind == Kind.Provable || (stage == 2 && isCaughtLying[index])) return 2;
+        return kind == Kind.False && (stage == 2 || (i + index) % 3 == 0) ? 2 : 1;
     }
 
     // ---- what any node does
@@ -101,17 +132,16 @@ abstract contract Swarm {
         ROUNDS.commitPolicy(actors[i], round, keccak256("policy"), 1);
     }
 
-    function _submitIfCommitted(uint256 i, uint256 round, uint256 seed, bool provable, bool bad) internal {
+    function _submitIfCommitted(uint256 i, uint256 round, uint256 seed, Kind kind) internal {
         (bool exists,) = ROUNDS.batchOf(actors[i], round);
         if (exists || ROUNDS.policyOf(actors[i], round).slots == 0 || !_isBonded(i)) return;
         bytes32 beacon = ROUNDS.beacon(round);
         if (beacon == 0) return;
-        bytes32 root = provable ? rootOfNothing() : keccak256(abi.encode("root", i, round));
+        bytes32 root = kind == Kind.Provable ? rootOfNothing() : keccak256(abi.encode("root", i, round));
         uint256 claim = uint256(keccak256(abi.encode(seed, i, round))) & 0xff;
         vm.prank(actors[i]);
         uint256 index = ROUNDS.submit(actors[i], round, beacon, keccak256("manifest"), root, claim);
-        isProvable[index] = provable;
-        isBad[index] = bad;
+        kinds[index] = kind;
     }
 
     /// @param says A verdict per batch of the round, by position
@@ -130,7 +160,7 @@ abstract contract Swarm {
         uint256 key = 2 * round + stage;
         if (_waits[voter][key]) return;
         vm.prank(voter);
-        AUDITS.commitVerdicts(voter, round, stage, hash);
+        AUDITS.commitVerdicts(voter, round, stage, dealer, head.acc, hash);
         _words[voter][key] = word;
         _waits[voter][key] = true;
     }
@@ -171,6 +201,10 @@ abstract contract Swarm {
 
     function rootOfNothing() public pure returns (bytes32) {
         return Protocol.rootFrom(Protocol.leaf(0, 0, 0), 0, pathOfNothing());
+    }
+
+    function _hasBatch(uint256 i, uint256 round) internal view returns (bool exists) {
+        (exists,) = ROUNDS.batchOf(actors[i], round);
     }
 
     function _isBonded(uint256 i) internal view returns (bool) {

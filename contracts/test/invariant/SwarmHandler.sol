@@ -7,6 +7,8 @@ import {Rewards} from "../../src/Rewards.sol";
 import {Rounds} from "../../src/Rounds.sol";
 import {IAudits} from "../../src/interfaces/IAudits.sol";
 import {INodes} from "../../src/interfaces/INodes.sol";
+import {IProofs} from "../../src/interfaces/IProofs.sol";
+import {IRewards} from "../../src/interfaces/IRewards.sol";
 import {IRounds} from "../../src/interfaces/IRounds.sol";
 import {FraudProofs} from "../../src/libraries/FraudProofs.sol";
 import {Swarm} from "./Swarm.sol";
@@ -15,9 +17,15 @@ import {Swarm} from "./Swarm.sol";
 /// what the honest ones do in `tick` must never be refused. After each call it is looked that nothing went backwards.
 contract SwarmHandler is Swarm {
     Rewards private immutable REWARDS;
+    IProofs private immutable PROOFS;
 
     /// @dev What has no rules to follow: it disputes, proves, settles and claims.
     address public constant BUSYBODY = address(0xb0d7);
+
+    /// @dev The honest ones below this may leave.
+    uint256 private constant LEAVING = 2;
+    uint256 private constant NONE = type(uint256).max;
+    uint256 private constant DISPUTE_BOND = 0.05 ether;
 
     struct Closing {
         bool isProven;
@@ -25,15 +33,37 @@ contract SwarmHandler is Swarm {
         bool isEarly;
     }
 
+    /// @param by How many disputes are about what its node answered
+    struct Disputed {
+        bool itself;
+        uint256 by;
+    }
+
+    /// @dev What a slash by votes left for others, to how many, and what of it was fetched.
+    struct Bounty {
+        uint256 offered;
+        uint256 heirs;
+        uint256 fetched;
+        uint256 fetchers;
+    }
+
+    struct Dispute {
+        uint256 index;
+        uint256 about;
+    }
+
     mapping(uint256 index => Closing) public closings;
-    mapping(uint256 index => bool) public wasDisputed;
+    mapping(uint256 index => Disputed) public disputed;
+    mapping(uint256 index => Bounty) public bounties;
+    uint256[] public slashedFor;
+    Dispute[] private _open;
     mapping(uint256 index => uint256) private _states;
     mapping(uint256 round => bytes32) private _finalTotals;
     mapping(address node => uint256) public claimed;
     mapping(bytes32 what => uint256) public happened;
 
     constructor(Nodes nodes, Rounds rounds, Audits audits, Rewards rewards) Swarm(nodes, rounds, audits) {
-        REWARDS = rewards;
+        (REWARDS, PROOFS) = (rewards, audits.PROOFS());
         vm.deal(BUSYBODY, 1_000 ether);
     }
 
@@ -70,8 +100,8 @@ contract SwarmHandler is Swarm {
         if (block.number == ROUNDS.firstBlockOf(round)) vm.roll(block.number + 1);
         ROUNDS.poke();
         for (uint256 i = HONEST; i < ALL; ++i) {
-            uint256 dice = (seed >> (4 * i)) % 4;
-            if (dice != 3) _submitIfCommitted(i, round, seed, dice == 1, dice == 2);
+            uint256 dice = (seed >> (4 * i)) % 8;
+            if (dice != 7) _submitIfCommitted(i, round, seed, Kind(dice % 4));
         }
     }
 
@@ -84,6 +114,7 @@ contract SwarmHandler is Swarm {
         for (uint256 i = HONEST; i < ALL; ++i) {
             uint8 stage = uint8(seed >> i & 1) + 1;
             uint256 round = stage == 1 ? current - 1 : current - 4;
+            if (!_hasBatch(i, round)) continue;
             IRounds.Round memory head = ROUNDS.roundAt(round);
             uint256[] memory says = new uint256[](head.count);
             bool any = false;
@@ -120,7 +151,9 @@ contract SwarmHandler is Swarm {
     /// @dev Honest ones leave too, seldom.
     function exitOrWithdraw(uint256 seed) external observed {
         seed = _mixed(seed);
+        // Some honest ones always stay: else those who do as they like are the majority.
         uint256 i = seed % ALL;
+        if (i >= LEAVING && i < HONEST) return;
         INodes.Node memory node = NODES.nodeOf(actors[i]);
         if (node.state == INodes.State.Registered && seed >> 8 & 31 == 0) {
             vm.prank(actors[i]);
@@ -134,41 +167,86 @@ contract SwarmHandler is Swarm {
 
     // ---- anybody
 
+    /// @dev Of a batch itself, or of what its node said about another one: often one that its node cannot have seen.
     function dispute(uint256 seed) external observed {
-        uint256 index = _someBatch(seed);
-        if (index == type(uint256).max) return;
+        uint256 index = _disputable(seed);
+        if (index == NONE) return;
+        IRounds.Batch memory batch = ROUNDS.batchAt(index);
+        uint256 about = index;
+        if (seed & 1 == 1) {
+            IRounds.Round memory head = ROUNDS.roundAt(batch.round);
+            about = head.first + (_mixed(seed) >> 64) % head.count;
+            for (uint256 n = 0; n < head.count && kinds[about] == Kind.Good; ++n) {
+                about = head.first + (about - head.first + 1) % head.count;
+            }
+        }
         vm.prank(BUSYBODY);
-        try AUDITS.dispute{value: 0.05 ether}(index) {
-            wasDisputed[index] = true;
-            ++happened["dispute"];
+        try DISPUTES.dispute{value: DISPUTE_BOND}(index, about) {
+            _open.push(Dispute(index, about));
+            ++happened[about == index ? bytes32("dispute") : bytes32("disputeAnswer")];
+            if (about == index) disputed[index].itself = true;
+            else ++disputed[index].by;
+            if (about == index || isHonest(batch.node)) return;
+            if (kinds[about] != Kind.Good) isCaughtLying[index] = true;
         } catch {}
     }
 
     function closeDispute(uint256 seed) external observed {
-        uint256 count = ROUNDS.batchCount();
-        for (uint256 index = count < 60 ? 0 : count - 60; index < count; ++index) {
-            if (AUDITS.outcomeOf(index).disputer == address(0) || seed % 3 == 0) continue;
-            try AUDITS.closeDispute(index) {
-                ++happened["closeDispute"];
+        for (uint256 n = _open.length; n != 0; --n) {
+            Dispute memory one = _open[n - 1];
+            if (_mixed(seed) >> n & 3 == 0) continue;
+            uint256 before = BUSYBODY.balance;
+            uint256 burned = address(0).balance;
+            try DISPUTES.closeDispute(one.index, one.about) {
+                uint256 bond = address(0).balance - burned;
+                vm.assertTrue(bond == 0 || bond == DISPUTE_BOND);
+                uint256 part = BUSYBODY.balance + bond - before - DISPUTE_BOND;
+                if (part != 0) _noteFetched(one.index, part);
+                if (part != 0) ++happened["bountyOfDisputer"];
+                _open[n - 1] = _open[_open.length - 1];
+                _open.pop();
+                ++happened[bond == 0 ? bytes32("disputeWon") : bytes32("disputeLost")];
             } catch {}
+        }
+    }
+
+    /// @dev For everybody, whether it rejected the batch or not.
+    function claimBounty(uint256 seed) external observed {
+        for (uint256 n = 0; n < slashedFor.length; ++n) {
+            uint256 index = slashedFor[n];
+            for (uint256 i = 0; i < ALL; ++i) {
+                if (_mixed(seed) >> (n + i) & 1 == 0) continue;
+                uint256 before = actors[i].balance;
+                uint256 promised = DISPUTES.bountyOf(index, actors[i]);
+                try DISPUTES.claimBounty(index, actors[i]) {
+                    vm.assertEq(actors[i].balance - before, promised);
+                    vm.assertEq(DISPUTES.bountyOf(index, actors[i]), 0);
+                    _noteFetched(index, promised);
+                    ++happened["claimBounty"];
+                } catch {
+                    vm.assertEq(promised, 0);
+                }
+            }
         }
     }
 
     /// @dev Tries a fault where there is one, and sometimes where there is none.
     function prove(uint256 seed) external observed {
         uint256 index = _someBatch(seed);
-        if (index == type(uint256).max) return;
+        if (index == NONE) return;
         uint256 end = index < 24 ? 0 : index - 24;
-        while (_mixed(seed) % 4 != 0 && index > end && !isProvable[index]) --index;
+        while (_mixed(seed) % 4 != 0 && index > end && kinds[index] != Kind.Provable) --index;
         uint256 current = ROUNDS.currentRound();
         IRounds.Batch memory batch = ROUNDS.batchAt(index);
         FraudProofs.Leaf memory leaf = FraudProofs.Leaf(0, 0, 0, pathOfNothing());
+        bool wasSlashed = NODES.nodeOf(batch.node).state == INodes.State.Slashed;
         vm.prank(BUSYBODY);
-        try AUDITS.proveLength(index, leaf) {
-            vm.assertTrue(isProvable[index]);
-            closings[index] = Closing(true, false, current < batch.round + 4);
-            _noteSlashed(batch.node, current);
-            ++happened["prove"];
+        try PROOFS.proveLength(index, leaf) {
+            vm.assertTrue(kinds[index] == Kind.Provable);
+            closings[index].isProven = true;
+            if (current < batch.round + 4) closings[index].isEarly = true;
+            if (!wasSlashed) _noteSlashed(batch.node, current);
+            ++happened[wasSlashed ? bytes32("proveOfSlashed") : bytes32("prove")];
         } catch {}
     }
 
@@ -180,17 +258,34 @@ contract SwarmHandler is Swarm {
             IRounds.Round memory head = ROUNDS.roundAt(current - back);
             for (uint256 p = 0; p <= head.count; ++p) {
                 uint256 index = p == head.count ? type(uint256).max : head.first + p;
-                bool isSlashed = NODES.nodeOf(node).state == INodes.State.Slashed;
-                vm.prank(BUSYBODY);
-                try AUDITS.settle(node, current - back, index) {
-                    ++happened["settle"];
-                } catch {}
-                if (!isSlashed && NODES.nodeOf(node).state == INodes.State.Slashed) {
-                    _noteSlashed(node, current);
-                    ++happened["reject"];
-                }
+                _settle(node, current, current - back, index);
             }
         }
+    }
+
+    function _settle(address node, uint256 current, uint256 round, uint256 index) private {
+        INodes.Node memory before = NODES.nodeOf(node);
+        uint256 held = address(DISPUTES).balance;
+        vm.prank(BUSYBODY);
+        try DISPUTES.settle(node, round, index) {
+            ++happened["settle"];
+        } catch {
+            return;
+        }
+        INodes.Node memory stored = NODES.nodeOf(node);
+        if (before.state == INodes.State.Slashed || stored.state != INodes.State.Slashed) {
+            vm.assertEq(address(DISPUTES).balance, held);
+            if (before.bond - stored.bond == 0.1 ether) ++happened["withheld"];
+            return;
+        }
+        uint256 heirs = AUDITS.outcomeOf(index).stage1.rejects;
+        if (heirs == 0) heirs = disputed[index].itself ? 1 : disputed[index].by;
+        bounties[index] = Bounty(address(DISPUTES).balance - held, heirs, 0, 0);
+        // Fines of a round are taken with the slash, and never before it.
+        vm.assertEq(bounties[index].offered, heirs == 0 ? 0 : before.bond / 10);
+        slashedFor.push(index);
+        _noteSlashed(node, current);
+        ++happened[isCaughtLying[index] ? bytes32("rejectOfLiar") : bytes32("reject")];
     }
 
     function claim(uint256 seed) external observed {
@@ -207,7 +302,43 @@ contract SwarmHandler is Swarm {
         }
     }
 
+    /// @dev Whatever of them is claimed, empty or there.
+    function claimMany(uint256 seed) external observed {
+        seed = _mixed(seed);
+        uint256 current = ROUNDS.currentRound();
+        if (current < 12) return;
+        address node = actors[seed % ALL];
+        uint256[] memory rounds = new uint256[](7);
+        uint256 expected = 0;
+        for (uint256 n = 0; n < 7; ++n) {
+            rounds[n] = current - 6 - n;
+            IRewards.Payout memory payout = REWARDS.payoutOf(node, rounds[n]);
+            if (!payout.claimed) expected += payout.producer + payout.auditor;
+        }
+        if (!AUDITS.settled(node)) return;
+        vm.prank(BUSYBODY);
+        uint256 amount = REWARDS.claimMany(node, rounds);
+        vm.assertEq(amount, expected);
+        claimed[node] += amount;
+        ++happened["claimMany"];
+    }
+
     // ---- what was seen
+
+    function openCount() external view returns (uint256) {
+        return _open.length;
+    }
+
+    function slashedCount() external view returns (uint256) {
+        return slashedFor.length;
+    }
+
+    function _noteFetched(uint256 index, uint256 part) private {
+        Bounty storage bounty = bounties[index];
+        bounty.fetched += part;
+        ++bounty.fetchers;
+        vm.assertEq(part, bounty.offered / bounty.heirs);
+    }
 
     function _noteSlashed(address node, uint256 current) private {
         for (uint256 round = current < 5 ? 0 : current - 5; round <= current; ++round) {
@@ -225,7 +356,9 @@ contract SwarmHandler is Swarm {
             uint256 state = uint256(fare.state);
             uint256 before = _states[index];
             bool isEnd = before >= uint256(IAudits.State.Accepted);
-            vm.assertTrue(isEnd ? state == before : state >= before);
+            // What is void because its node was slashed can still be proven false.
+            bool isProof = closings[index].isVoided && state == uint256(IAudits.State.ProvenFalse);
+            vm.assertTrue(isEnd && !isProof ? state == before : isProof || state >= before);
             vm.assertTrue(!fare.isFinal || state >= uint256(IAudits.State.Accepted));
             _states[index] = state;
             ++happened[bytes32(state)];
@@ -242,9 +375,17 @@ contract SwarmHandler is Swarm {
 
     function _someBatch(uint256 seed) private view returns (uint256) {
         uint256 count = ROUNDS.batchCount();
-        if (count == 0) return type(uint256).max;
+        if (count == 0) return NONE;
         uint256 recent = count < 30 ? count : 30;
         return count - 1 - _mixed(seed) % recent;
+    }
+
+    /// @dev A batch that stands, most often: in the third round after its own.
+    function _disputable(uint256 seed) private view returns (uint256) {
+        uint256 current = ROUNDS.currentRound();
+        if (current < 3 || seed % 16 == 0) return _someBatch(seed);
+        IRounds.Round memory head = ROUNDS.roundAt(current - 3);
+        return head.count == 0 ? NONE : head.first + (_mixed(seed) >> 32) % head.count;
     }
 
     /// @dev The fuzzer likes small numbers and numbers that it has seen.
