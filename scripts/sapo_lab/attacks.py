@@ -25,6 +25,10 @@ GROUPS = (
     ),
     ("solver", "copier", "withholder", "lazy", "silent", "selective_aborter", "early_stop", "filler"),
     ("forger", "replayer", "best_of_n", "false_reward", "wrong_root", "half_withholder", "liar", "schema_bomber"),
+    ("hider", "withholds_after_reject", "starver", "censor", "shielding_friend", "shielding_friend"),
+    ("junk_claimer", "self_slasher", "friend", "friend"),
+    # Five honest voters of nine who are honest: fewer than half of whom a batch is dealt to, so nothing is slashed.
+    (*("low_turnout_cartel",) * 3, *("absent",) * 4),
 )
 HEAD = """# Attacks
 
