@@ -43,9 +43,12 @@ runs cannot be compared (other rules, or nodes that did not play to the end).
 """
 NOTES = """\
 On the devnet `min_rejects` is 3: three honest nodes reject what no proof reaches, if they are two thirds of who
-reveals a verdict on it, and two liars can slash nobody. With fewer such a batch ends void, unpaid and unpunished. A
-network of hundreds asks for 8 (docs/protocol.md). Attackers vote as honest nodes do unless the attack is about votes,
-but denounce nobody: a bounty would hide what the attack costs.
+reveals a verdict on it and half of whom it was dealt to, and two liars can slash nobody. With fewer such a batch ends
+void and unpaid, and costs `withheld_fee` only where as many could not look at it. So the cartel is played at a low
+turnout: four honest producers are absent from every vote, and five of nine honest ones vote. A network of hundreds asks
+for 8 (docs/protocol.md). Attackers vote as honest nodes do unless the attack is about votes, but denounce nobody: a
+bounty would hide what the attack costs. Where one needs friends, they are nodes of the same devnet: `friend` accepts
+what the junk claimer and the self-slasher publish.
 
 What an attack costs is the difference to an honest node, too: the selective aborter publishes only batches that score
 at least what it expects, and loses the pay of the others and 0.02 coins for each. How many tokens an honest node gets

@@ -76,7 +76,7 @@ class Starver(Adversary):
     def prepare(self, home: Path) -> None:
         gateway = parse_endpoint(Settings.load(home).ipfs.gateway, allow_private=True)
         self._server = Server(gateway.host_header)
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
         name_endpoint(home, self._server.server_port)
 
     def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
