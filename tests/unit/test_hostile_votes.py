@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from sapo_client.duties.ballots import BallotBox, Deal
+from sapo_client.duties.verdicts import Verdicts
 from sapo_client.state.home import KEYSTORE
 from sapo_devnet.adversaries.friends import Friend, FriendlyVerdicts, LowTurnoutCartel, nodes_that_play
 from sapo_devnet.adversaries.voters import CensoringVerdicts
@@ -18,7 +20,7 @@ from sapo_verifier.facts import BatchInfo
 from sapo_verifier.objects import VerdictReport
 
 ME, FRIEND, OTHER = ("0x" + digit * 40 for digit in "abc")
-DEAL = Deal(7, 1, b"\3" * 32, b"\4" * 32)
+DEAL = Deal(7, 2, b"\3" * 32, b"\4" * 32)
 FAILED = [CheckResult("reward", "fail", "it is not earned", 0, 1)]
 
 
@@ -40,9 +42,9 @@ def said(box: BallotBox, window: list[BatchInfo]) -> dict[int, Verdict]:
 
 
 def made(kind: Any, box: BallotBox, **more: Any) -> Any:
-    actor: Any = SimpleNamespace(node=ME)
-    unused: Any = None
-    return kind(actor, box, unused, unused, unused, unused, unused, **more)
+    """Verdicts with those parts only that a ballot of stage 2 takes."""
+    unused: dict[str, Any] = {field.name: None for field in fields(Verdicts)}
+    return kind(**unused | {"actor": SimpleNamespace(node=ME), "ballots": box} | more)
 
 
 def test_friends_are_accepted_whatever_was_found_and_others_as_it_was(box: BallotBox) -> None:
