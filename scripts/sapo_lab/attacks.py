@@ -25,6 +25,10 @@ GROUPS = (
     ),
     ("solver", "copier", "withholder", "lazy", "silent", "selective_aborter", "early_stop", "filler"),
     ("forger", "replayer", "best_of_n", "false_reward", "wrong_root", "half_withholder", "liar", "schema_bomber"),
+    ("hider", "withholds_after_reject", "starver", "censor", "shielding_friend", "shielding_friend"),
+    ("junk_claimer", "self_slasher", "friend", "friend"),
+    # Five honest voters of nine who are honest: fewer than half of whom a batch is dealt to, so nothing is slashed.
+    (*("low_turnout_cartel",) * 3, *("absent",) * 4),
 )
 HEAD = """# Attacks
 
@@ -39,9 +43,12 @@ runs cannot be compared (other rules, or nodes that did not play to the end).
 """
 NOTES = """\
 On the devnet `min_rejects` is 3: three honest nodes reject what no proof reaches, if they are two thirds of who
-reveals a verdict on it, and two liars can slash nobody. With fewer such a batch ends void, unpaid and unpunished. A
-network of hundreds asks for 8 (docs/protocol.md). Attackers vote as honest nodes do unless the attack is about votes,
-but denounce nobody: a bounty would hide what the attack costs.
+reveals a verdict on it and half of whom it was dealt to, and two liars can slash nobody. With fewer such a batch ends
+void and unpaid, and costs `withheld_fee` only where as many could not look at it. So the cartel is played at a low
+turnout: four honest producers are absent from every vote, and five of nine honest ones vote. A network of hundreds asks
+for 8 (docs/protocol.md). Attackers vote as honest nodes do unless the attack is about votes, but denounce nobody: a
+bounty would hide what the attack costs. Where one needs friends, they are nodes of the same devnet: `friend` accepts
+what the junk claimer and the self-slasher publish.
 
 What an attack costs is the difference to an honest node, too: the selective aborter publishes only batches that score
 at least what it expects, and loses the pay of the others and 0.02 coins for each. How many tokens an honest node gets

@@ -106,6 +106,7 @@ def test_the_document_has_a_row_per_attack_and_seed_and_says_what_went_wrong() -
     assert "exit 1" in text
 
 
-def test_the_command_plays_every_attack_once() -> None:
-    played = [attack for group in GROUPS for attack in group]
+def test_the_command_plays_every_attack_in_one_devnet() -> None:
+    """Some in several nodes, where they need friends."""
+    played = [attack for group in GROUPS for attack in set(group)]
     assert sorted(played) == sorted(ATTACKS)

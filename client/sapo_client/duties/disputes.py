@@ -42,8 +42,8 @@ class Disputes:
             return
         window = self.auditor.window(judged, 1)
         said = {batch.index: (ballot.word >> (2 * j)) & 3 for j, batch in enumerate(window)}
-        states = {outcome.index: outcome.state for outcome in self.actor.audits.outcomes_of(sorted(said))}
-        standing = [batch for batch in window if states[batch.index] is BatchState.STANDING]
+        stands = {outcome.index: self._stands(outcome) for outcome in self.actor.audits.outcomes_of(sorted(said))}
+        standing = [batch for batch in window if stands[batch.index]]
         for batch in standing:
             if said[batch.index] == Verdict.REJECT:
                 log.warning("batch %d is to be disputed: stage 1 accepted what failed here", batch.index)
@@ -82,12 +82,24 @@ class Disputes:
 
     def _offer(self, key: str, batch: BatchInfo, still: Callable[[], bool]) -> None:
         def needed() -> bool:
-            return self.actor.audits.outcome_of(batch.index).state is BatchState.STANDING and still()
+            return self._stands(self.actor.audits.outcome_of(batch.index)) and still()
 
         crowd = min(self.actor.reader.round_at(batch.round).count, self.actor.reader.deployment.spec.chain.draws)
         call, last = Call("disputes", "dispute", (batch.index, batch.index)), batch.round + DISPUTE_AFTER
         bond = self.actor.audits.terms().dispute_bond
         self.actor.turns.offer(key, call, crowd=crowd, needed=needed, value=bond, deadline_round=last)
+
+    def _stands(self, outcome: BatchOutcome) -> bool:
+        """Whether stage 1 accepted it, and nobody has asked yet that the batch itself is judged again.
+
+        Somebody may have disputed what its node said of others: stage 2 is about it then, and lets it stand for want of
+        this dispute, whatever became of its blocks.
+        """
+        votes = outcome.stage_1
+        others = votes.revealed - votes.accepts - votes.rejects
+        least = max(self.actor.reader.deployment.spec.chain.min_accepts, 2 * others)
+        is_open = outcome.state in (BatchState.STANDING, BatchState.DISPUTED)
+        return is_open and outcome.disputer is None and votes.rejects == 0 and votes.accepts >= least
 
     def _may_risk(self, current: int) -> bool:
         """Whether no bond of an earlier dispute about what was gone is open, or was lost a short time ago.

@@ -47,12 +47,22 @@ class Settler:
 
     def _prove(self) -> None:
         """What anybody can prove needs no vote, and a tenth of the bond is the prover's."""
-        reward = int(self.actor.reader.deployment.spec.chain.bond, 16) // PROVERS_PART
         for batch, proof in self.pool.proofs():
-            if self.actor.audits.outcome_of(batch.index).state in OPEN and self._is_worth(proof.call, reward):
+            reward = self._reward_of_proof(self.actor.audits.outcome_of(batch.index))
+            if reward and self._is_worth(proof.call, reward):
                 log.warning("batch %d can be proven false: %s", batch.index, proof.reason)
                 last = batch.round + FINAL_AFTER - 1
                 self._offer(f"prove/{batch.index}", proof.call, batch.round, reward, stage=1, last=last)
+
+    def _reward_of_proof(self, outcome: BatchOutcome) -> int:
+        """Wei. Where the node was slashed for another batch, nothing of its bond is left, but whoever accepted this one
+        owes a penalty once it is proven false, and a tenth of that is for who settles it."""
+        if outcome.state in OPEN:
+            return int(self.actor.reader.deployment.spec.chain.bond, 16) // PROVERS_PART
+        if outcome.state is not BatchState.VOID or outcome.is_final:
+            return 0
+        accepts = outcome.stage_1.accepts + outcome.stage_2.accepts
+        return accepts * (self.actor.audits.terms().wrong_verdict_penalty // CALLERS_PART)
 
     def _settle_round(self, final: int) -> bool:
         """Slashes and wrong verdicts of a round, on batches that this node was dealt. Whether anything is left."""

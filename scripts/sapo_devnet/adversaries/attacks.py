@@ -1,6 +1,6 @@
 """Which class plays which attack."""
 
-from sapo_devnet.adversaries import content, policies, serving, voters
+from sapo_devnet.adversaries import content, friends, policies, self_slasher, serving, starving, voters
 from sapo_devnet.adversaries.adversary import Adversary
 
 CLASSES: dict[str, type[Adversary]] = {
@@ -19,13 +19,23 @@ CLASSES: dict[str, type[Adversary]] = {
     "stale_policy": policies.StalePolicy,
     "unrunnable_base": policies.UnrunnableBase,
     "unloadable_weights": policies.UnloadableWeights,
+    "junk_claimer": content.JunkClaimer,
+    "low_turnout_cartel": friends.LowTurnoutCartel,
+    "self_slasher": self_slasher.SelfSlasher,
+    "hider": serving.Hider,
     "withholder": serving.Withholder,
     "half_withholder": serving.HalfWithholder,
     "trickle": serving.Trickler,
     "serves_then_withholds": serving.ServesThenWithholds,
+    "withholds_after_reject": serving.WithholdsAfterReject,
+    "shielding_friend": friends.ShieldingFriend,
+    "starver": starving.Starver,
     "selective_aborter": serving.SelectiveAborter,
     "lazy": voters.Lazy,
     "liar": voters.Liar,
     "silent": voters.Silent,
     "frivolous_disputer": voters.FrivolousDisputer,
+    "censor": voters.Censor,
+    "friend": friends.Friend,
+    "absent": voters.Absent,
 }

@@ -69,6 +69,13 @@ class FalseReward(Falsified):
             draft.bits[draft.bits.index(False)] = True
 
 
+class JunkClaimer(Falsified):
+    """Honest records, and a claim of every reward. Two friends' accepts make it count (voters.Friend)."""
+
+    def falsify(self, draft: Draft, own: HostileBatches) -> None:
+        draft.bits = [True] * len(draft.bits)
+
+
 class MadeUpIntervals(Falsified):
     """Says that every token was certain."""
 

@@ -1,4 +1,4 @@
-"""Honest batches that others cannot, or cannot always, fetch; and batches that are held back."""
+"""Batches that others cannot, or cannot always, fetch; and batches that are held back."""
 
 import contextlib
 import logging
@@ -12,16 +12,31 @@ from pathlib import Path
 
 from sapo_client.batches.kept import KeptBlocks
 from sapo_client.batches.publish import Batch
+from sapo_client.generation.records import RecordStats
 from sapo_client.node.compose import Makers
 from sapo_client.state.settings import FILE_NAME, Settings
 from sapo_devnet.adversaries.adversary import Adversary, HostileBatches
+from sapo_devnet.adversaries.content import MadeUpIntervals
 from sapo_verifier import protocol
+from sapo_verifier.audit import Dealt
 from sapo_verifier.facts import BatchFacts
 
 log = logging.getLogger(__name__)
 
 SERVED_ROUNDS = 2  # r, r+1 and r+2: until stage 1 has decided
 SAMPLES = 4  # batches by which the aborter learns what to expect
+
+
+class Hider(Adversary):
+    """Submits hashes of nothing and claims everything: nobody can look at it, and nothing was generated."""
+
+    def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
+        manifest, root = (protocol.H(words, facts.beacon) for words in ("no manifest", "no root"))
+        claim = (1 << facts.slots * own.spec.group_size) - 1
+        return Batch(facts.made(manifest, root, claim), {}, Dealt([], []), RecordStats(0, 0, 0))
+
+    def served(self, batch: Batch) -> Iterable[bytes]:
+        return []
 
 
 class Withholder(Adversary):
@@ -58,12 +73,18 @@ class ServesThenWithholds(Adversary):
         self._mine: dict[int, list[bytes]] = {}
 
     def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
-        batch = own.honest(facts)
-        self._mine[facts.round] = list(batch.blocks)
+        batch = super().make(own, facts)
+        if batch is not None:
+            self._mine[facts.round] = list(batch.blocks)
         return batch
 
     def makers(self) -> Makers:
         return replace(super().makers(), blocks=partial(Forgetful, mine=self._mine))
+
+
+class WithholdsAfterReject(ServesThenWithholds, MadeUpIntervals):
+    """A false batch that only the model sees; served until stage 1 has decided, so that stage 2 finds nothing to look
+    at, and void costs less than a bond."""
 
 
 class Trickler(Adversary):
@@ -73,11 +94,15 @@ class Trickler(Adversary):
         """Begin to trickle, and name that in the settings as the endpoint."""
         listening = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=_accept, args=(listening,), daemon=True).start()
-        settings = Settings.load(home)
-        endpoint = f"/ip4/127.0.0.1/tcp/{listening.getsockname()[1]}/http"
-        (home / FILE_NAME).unlink()
-        ipfs = settings.ipfs.model_copy(update={"endpoint": endpoint})
-        settings.model_copy(update={"ipfs": ipfs}).write(home)
+        name_endpoint(home, listening.getsockname()[1])
+
+
+def name_endpoint(home: Path, port: int) -> None:
+    """Peers are told of that port on loopback, and not of the daemon's."""
+    settings = Settings.load(home)
+    (home / FILE_NAME).unlink()
+    ipfs = settings.ipfs.model_copy(update={"endpoint": f"/ip4/127.0.0.1/tcp/{port}/http"})
+    settings.model_copy(update={"ipfs": ipfs}).write(home)
 
 
 def _accept(listening: socket.socket) -> None:

@@ -1,11 +1,11 @@
 """Honest batches, false votes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sapo_client.batches.auditing import AuditCounts, Seen
 from sapo_client.batches.pool import Pool
 from sapo_client.duties.ballots import Deal
-from sapo_client.duties.verdicts import Verdicts
+from sapo_client.duties.verdicts import Found, Verdicts
 from sapo_client.training.groups import Group
 from sapo_client.transactions.turns import put_once
 from sapo_devnet.adversaries.adversary import Accomplice, Adversary
@@ -47,6 +47,18 @@ class SilentVerdicts(Verdicts):
         pass
 
 
+class NoVerdicts(Verdicts):
+    def commit(self, current: int, stage: int) -> AuditCounts:
+        return AuditCounts()
+
+
+class CensoringVerdicts(Verdicts):
+    def fill_in(self, deal: Deal, window: Sequence[BatchInfo], verdicts: Mapping[int, int], found: Found) -> None:
+        judged = sorted((b for b in window if b.index in verdicts), key=lambda b: -b.claim.bit_count())
+        best = [batch.index for batch in judged[: (len(judged) + 1) // 2]]
+        super().fill_in(deal, window, {**verdicts, **dict.fromkeys(best, Verdict.VOID)}, found)
+
+
 class FrivolousDuties(Accomplice):
     def denounce(self, current: int) -> None:
         judged, actor = current - DISPUTE_AFTER, self.actor
@@ -81,3 +93,17 @@ class FrivolousDisputer(Adversary):
     """Disputes every batch that stage 1 accepted."""
 
     duties = FrivolousDuties
+
+
+class Absent(Adversary):
+    """Publishes, and never votes: one of those because of whom a turnout is low."""
+
+    pool = BlindPool
+    verdicts = NoVerdicts
+
+
+class Censor(Adversary):
+    """Says void about the half of its window that claims most, as if it could not be had: the fewer are paid, the more
+    is left for others, it hopes."""
+
+    verdicts = CensoringVerdicts
