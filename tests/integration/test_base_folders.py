@@ -269,7 +269,9 @@ def test_what_stands_beside_the_base_is_not_loaded(folder: Path) -> None:
         (folder / name).write_text("no JSON, and no code")
     index({})(folder)
     (folder / "model-1.safetensors").rename(folder / "model.safetensors")  # which comes before its index
-    found = load_base(folder, rule).state_dict()
+    model = load_base(folder, rule)
+    assert model.config.to_dict()["_name_or_path"] == model.name_or_path == str(folder), "of any number of loads alike"
+    found = model.state_dict()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 

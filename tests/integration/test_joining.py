@@ -213,12 +213,12 @@ def test_doctor_from_an_empty_account_to_a_registered_node(
     assert (status, lines["funds"][0]) == (1, "bad")
     assert "is empty" in lines["funds"][1]
 
-    (folder / "base" / "more").write_text("a byte")
+    (folder / "base" / "generation_config.json").write_text("a file that a base may have, and this one has not")
     try:
         status, lines = doctor()
         assert (status, lines["base"][0]) == (1, "bad")
     finally:
-        (folder / "base" / "more").unlink()
+        (folder / "base" / "generation_config.json").unlink()
     status, lines = doctor("--rpc", "http://127.0.0.1:9")
     assert (status, lines["RPC http://127.0.0.1:9"][0]) == (3, "bad"), "nothing is known to be wrong"
 

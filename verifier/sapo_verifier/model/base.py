@@ -44,6 +44,7 @@ def load_base(folder: Path, base: BaseRule, *, device: str = "cpu") -> Any:
         ) from error
     model, info = loaded
     _check_whole(folder, info["missing_keys"], info["unexpected_keys"])
+    model.name_or_path = model.config.name_or_path = str(folder)  # and not the links', which are gone
     try:
         model.to(device).eval()
     except (RuntimeError, AssertionError) as error:  # how torch says that there is no such device, or no room on it
