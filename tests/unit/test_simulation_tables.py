@@ -95,6 +95,16 @@ def test_every_strategy_is_worth_no_more_than_honesty(monkeypatch, tmp_path):
     assert len(file.read_text().splitlines()) >= 2 * len(Strategy)
 
 
+def test_where_honesty_is_not_paid_nothing_is_compared(monkeypatch):
+    """Of ten nodes three vote, and four accepts are asked for."""
+    monkeypatch.setattr(values, "NODE_ROUNDS", 10)
+    found = values.cell(Strategy.LAZY, 10, 0.01, 0.3, Rules(), Cells(SEED))
+    assert values.signed(found["value"]) == "no pay"
+    assert values.signed(0.25) == "**+0.250**"
+    assert values.signed(-0.25) == "−0.250"
+    assert values.signed(0.001) == "0"
+
+
 def test_a_table_that_was_cut_short_goes_on(tmp_path):
     file = tmp_path / "cells.jsonl"
     computed: list[str] = []
