@@ -66,10 +66,11 @@ def test_a_cartel_of_four_buys_nothing():
 # --- being away ------------------------------------------------------------------------------------------------------
 
 
-def test_four_rounds_away_cost_less_than_by_version_1_but_more_bonds():
-    now = outage.cost(4, Rules())
+def test_four_rounds_away_cost_a_fee_more_and_two_batches_less_where_copies_count():
+    now, alone = outage.cost(4, Rules()), outage.cost(4, Rules(), copies=False)
     first = outage.cost(4, Rules(withheld_fee=0.0), copies=False)
-    assert now.total(Rules()) < first.total(Rules())
+    assert now.total(Rules()) < first.total(Rules()) < alone.total(Rules())
+    assert (alone.rounds, now.rounds) == (first.rounds, first.rounds - 2)
     assert now.fees - first.fees == pytest.approx(Rules.withheld_fee)
     # Who is back when stage 2 looks pays no more than what it promised and did not keep.
     assert outage.cost(3, Rules()).fees == pytest.approx(Rules.missed_batch_fee + Rules.missed_reveal_fee)
