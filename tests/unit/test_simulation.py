@@ -97,6 +97,13 @@ def test_every_small_tally_ends_as_in_the_contract():
         assert doubts[i] == (two[2] + two[3] > 0 and 3 * (two[2] + two[3]) >= sum(two))
 
 
+def test_few_who_vote_decide_nothing():
+    """Version 1 slashed with nine liars of 30 where four others voted, and paid what three of 30 accepted."""
+    assert fate(4, 9, 30, Rules()).rejected == 0
+    assert fate(3, 0, 30, Rules()).accepted == 0
+    assert fate(4, 0, 30, Rules()).accepted > 0.9
+
+
 def test_what_costs_a_voter_a_penalty():
     """Accepts of what ends proven false, of stage 2 accepts of what ends rejected, and rejects of what is accepted."""
     ends = np.arange(4)

@@ -66,10 +66,11 @@ def test_a_cartel_of_four_buys_nothing():
 # --- being away ------------------------------------------------------------------------------------------------------
 
 
-def test_four_rounds_away_cost_less_than_by_version_1_but_more_bonds():
-    now = outage.cost(4, Rules())
+def test_four_rounds_away_cost_a_fee_more_and_two_batches_less_where_copies_count():
+    now, alone = outage.cost(4, Rules()), outage.cost(4, Rules(), copies=False)
     first = outage.cost(4, Rules(withheld_fee=0.0), copies=False)
-    assert now.total(Rules()) < first.total(Rules())
+    assert now.total(Rules()) < first.total(Rules()) < alone.total(Rules())
+    assert (alone.rounds, now.rounds) == (first.rounds, first.rounds - 2)
     assert now.fees - first.fees == pytest.approx(Rules.withheld_fee)
     # Who is back when stage 2 looks pays no more than what it promised and did not keep.
     assert outage.cost(3, Rules()).fees == pytest.approx(Rules.missed_batch_fee + Rules.missed_reveal_fee)
@@ -93,6 +94,16 @@ def test_every_strategy_is_worth_no_more_than_honesty(monkeypatch, tmp_path):
             if strategy in (Strategy.FALSE, Strategy.PROVABLE, Strategy.QUIET, Strategy.CARTEL, Strategy.JUNK):
                 assert found["value"] < -0.1
     assert len(file.read_text().splitlines()) >= 2 * len(Strategy)
+
+
+def test_where_honesty_is_not_paid_nothing_is_compared(monkeypatch):
+    """Of ten nodes three vote, and four accepts are asked for."""
+    monkeypatch.setattr(values, "NODE_ROUNDS", 10)
+    found = values.cell(Strategy.LAZY, 10, 0.01, 0.3, Rules(), Cells(SEED))
+    assert values.signed(found["value"]) == "no pay"
+    assert values.signed(0.25) == "**+0.250**"
+    assert values.signed(-0.25) == "−0.250"
+    assert values.signed(0.001) == "0"
 
 
 def test_a_table_that_was_cut_short_goes_on(tmp_path):

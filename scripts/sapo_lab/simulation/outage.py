@@ -33,7 +33,7 @@ class Cost:
 def cost(away: int, rules: Rules, *, copies: bool = True) -> Cost:
     """Of being away for rounds 0 … away − 1.
 
-    copies: whether the presence check of r + 3 is content with what accepters serve; in version 1 it is not.
+    copies: whether the presence check of r + 3 is content with what accepters serve, or asks the producer alone.
     """
 
     def up(round_: int) -> bool:
@@ -73,16 +73,20 @@ def _fate(served_1: bool, present: bool, served_2: bool, rules: Rules) -> tuple[
 
 
 def table(rules: Rules) -> str:
-    """Costs of outages of some lengths, by version 1 and by these rules."""
+    """Costs of outages of some lengths, by version 1 and by these rules, these without and with accepters' copies."""
+    columns = {
+        "version 1": (replace(rules, withheld_fee=0.0), False),
+        "version 2": (rules, False),
+        "and accepters' copies count": (rules, True),
+    }
     rows = []
     for away in LENGTHS:
-        first = cost(away, replace(rules, withheld_fee=0.0), copies=False)
-        now = cost(away, rules)
         row = [str(away)]
-        for one in (first, now):
-            row += [str(one.rounds), str(one.verdicts), f"{one.fees:.2f}", f"{one.total(rules):.1f}"]
+        for tried, copies in columns.values():
+            one = cost(away, tried, copies=copies)
+            row += [str(one.rounds), f"{one.fees:.2f}", f"{one.total(rules):.1f}"]
         rows.append(row)
     head = ["rounds away"]
-    for name in ("version 1", "version 2"):
-        head += [f"{name}: batches unpaid", "verdicts unpaid, in rounds", "bonds in fees", "all, in rounds' pay"]
+    for name in columns:
+        head += [f"{name}: batches unpaid", "bonds in fees", "all, in rounds' pay"]
     return markdown(head, rows)

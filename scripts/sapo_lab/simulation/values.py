@@ -1,5 +1,6 @@
 """What every strategy is worth, against being honest: pay and bonds together, at some shares and turnouts."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import astuple
 
@@ -42,14 +43,15 @@ def mean_loss(played: Played, which: Bools) -> float:
 def cell(strategy: Strategy, nodes: int, share: float, turnout: float, rules: Rules, cells: Cells) -> Numbers:
     """pay, lost (bonds), value (rounds' pay): of each node of the strategy; honest_…: of all others.
 
-    Pay is in what the same nodes get where all are honest, and these vote as often.
+    Pay is in what the same nodes get where all are honest, and these vote as often. Where that is nothing, as too few
+    vote for any batch to be accepted, pay and value are not a number.
     """
     scores = SCORES.get(strategy, Scores.EQUAL)
     base = _played(Strategy.HONEST, nodes, share, turnout, scores, rules, cells)
     its = _played(strategy, nodes, share, turnout, scores, rules, cells)
     found = {name: its[name] for name in ("lost", "honest_lost", "looked")}
     for side in ("", "honest_"):
-        found[f"{side}pay"] = its[f"{side}pay"] / base[f"{side}pay"]
+        found[f"{side}pay"] = its[f"{side}pay"] / (base[f"{side}pay"] or math.nan)
         found[f"{side}value"] = found[f"{side}pay"] - 1 - BOND * its[f"{side}lost"]
     return found
 
@@ -106,6 +108,8 @@ def attacks(rules: Rules, nodes: int, turnout: float, cells: Cells, shares: Sequ
 
 def signed(value: float) -> str:
     """A value in rounds' pay."""
+    if math.isnan(value):
+        return "no pay"
     if abs(value) < NOISE:
         return "0"
     text = f"{value:+.3f}" if abs(value) < 1 else f"{value:+.1f}"
