@@ -58,7 +58,7 @@ def build_pocket(
     right_format: float = RIGHT_FORMAT,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Write the pocket policy as a Hugging Face folder; takes minutes, or seconds with 150 steps (and knows less).
+    """Write the pocket policy as a Hugging Face folder; takes minutes, or one with 300 steps (and knows less).
 
     right_format: how often the mixture that it is trained on last has the format that is rewarded.
     Equal arguments give equal bytes on one kind of machine; more threads are seldom faster, and give other bytes.

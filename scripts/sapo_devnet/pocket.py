@@ -19,7 +19,7 @@ SOURCES = (
 )
 
 
-QUICK_STEPS = 150  # seconds to build
+QUICK_STEPS = 300  # a minute to build
 QUICK_FORMAT = 0.9  # knows little, but says it in the right format: some rewards in every round, on any machine
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sapo_devnet.formula.policy import formula_spec
-from sapo_lab.sweeps import scorers
+from sapo_lab.sweeps import scoring
 from sapo_lab.sweeps.false_answers import meaning, near
-from sapo_lab.sweeps.scorers import MOST_CONSTANT, Case, Found, cases, look, table
+from sapo_lab.sweeps.scoring import MOST_CONSTANT, Case, Found, cases, look, table
 from sapo_verifier.networks import mixed_spec, models_spec
 from sapo_verifier.tasks import TaskWorker
 
@@ -67,7 +67,7 @@ def test_a_constant_that_pays_is_named(case: Case, words: str, worker: TaskWorke
 
 def test_a_copy_that_pays_is_named(worker: TaskWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the rule that passes such questions over, half of these matrices earn for their own rows."""
-    monkeypatch.setattr(scorers, "shows", lambda *_: False)
+    monkeypatch.setattr(scoring, "shows", lambda *_: False)
     case = Case("binary_matrix", "none", {"min_n": 2, "max_n": 3, "p_zero": {"decimal": "0.35"}})
     assert any("' earns in " in each for each in look(case, worker, 100, 100).broken())
 
@@ -84,7 +84,7 @@ def test_a_tolerant_scorer_is_named(worker: TaskWorker, monkeypatch: pytest.Monk
             entry = {"answer": truth, "metadata": {"direction": "ascending"}}
             return bool(dataset.score_answer(answer, entry) == 1.0)
 
-        monkeypatch.setattr(scorers, "right", tolerant)
+        monkeypatch.setattr(scoring, "right", tolerant)
         assert any("one unit " in each for each in look(case, worker, 20, 20).unearned), name
 
 
