@@ -5,8 +5,10 @@ import time
 import pytest
 from eth_utils.crypto import keccak
 
+from sapo_client.duties.health.outbox import read
 from sapo_client.duties.relays import Relays
 from sapo_client.node.loop import NO_BEACON
+from sapo_client.state.home import OUTBOX
 from sapo_devnet import Devnet, drand
 from sapo_verifier import protocol
 from sapo_verifier.bls12381 import g1_of
@@ -42,14 +44,14 @@ def test_rounds_are_played_with_the_signatures_of_the_rounds_that_were_asked_for
         assert [report["skipped"] for report in node.rounds() if report["round"] > 0] == [""] * ROUNDS
 
 
-def test_one_node_pokes_and_one_answers_for_all(net: Devnet) -> None:
-    beacon = net.deployment.contracts.beacon
-    for round_ in range(1, ROUNDS + 1):
-        first = net.reader.first_block_of(round_)
-        rpc = net._net.chain.rpc
-        blocks = [rpc("eth_getBlockByNumber", hex(block), True) for block in range(first, first + 32)]
-        to_beacon = [tx for block in blocks for tx in block["transactions"] if tx.get("to") == beacon]
-        assert len(to_beacon) == 1, "the answer; who pokes calls Rounds"
+def test_nodes_poke_and_answer_in_turn(net: Devnet) -> None:
+    """Not all of them: only who comes to its turn while what another sent is not mined yet sends it once more."""
+    sent = [row for node in net.nodes for row in read(node.home / OUTBOX, "SELECT key, status FROM entry")]
+    for what in ("poke", "answer"):
+        keys = {f"{what}/{round_}" for round_ in range(1, ROUNDS + 1)}
+        mined = [key for key, status in sent if status == "mined" and key in keys]
+        assert set(mined) == keys
+        assert len(mined) < len(net.nodes) * ROUNDS
 
 
 def test_another_file_than_the_contracts_is_refused(net: Devnet) -> None:
