@@ -15,9 +15,11 @@ import pytest
 from sapo_client import cli
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.testkit.anvil import Anvil
+from sapo_devnet.testkit.anvil import anvil as running
 from sapo_devnet.testkit.faulty_rpc import faulty_rpc
 from sapo_devnet.testkit.networks import deploy_on, small_spec
 from sapo_verifier import keystore
+from sapo_verifier.bls12381 import g2_of
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.deploying import ORDER, contract_address, deploy
 from sapo_verifier.chain.deploying_on import GAS, Deploying
@@ -25,6 +27,7 @@ from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.errors import ChainError, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.chain.rpc import connect_for_sending, transport
+from sapo_verifier.drand import quicknet
 from sapo_verifier.errors import SapoError, UsageError
 from sapo_verifier.network_file import NetworkFile
 
@@ -127,6 +130,7 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
     assert (status, "exists already" in again) == (2, True)
     assert Deployment.load(out) == deployment
 
+    assert network.deployment.drand is None
     key = keystore.load(tmp_path / "key.json", secret).key.hex()
     for shown in (broke_out, broke_err, done_out, again, caplog.text, out.read_text()):
         assert key not in shown
@@ -327,3 +331,36 @@ def test_help_needs_no_chain_and_no_heavy_import() -> None:
     assert "--keystore" in done.stdout
     assert "argparse" in done.stderr
     assert "web3" not in done.stderr
+
+
+def test_a_network_that_waits_for_drand(
+    anvil: Anvil, tmp_path: Path, spec_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The network file says so and where its relays are; what goes with another beacon is refused before."""
+    password = tmp_path / "password"
+    keystore.write_random_password(password)
+    address = keystore.create(
+        tmp_path / "key.json", keystore.read_password(password), work_factor=keystore.LIGHT_WORK_FACTOR
+    )
+    anvil.rpc("anvil_setBalance", address, hex(10**18))
+    out = tmp_path / "deployment.json"
+    arguments = ["--rpc", anvil.url, "--keystore", tmp_path / "key.json", "--password-file", password, "--yes"]
+    arguments += ["--spec", spec_file, "--out", out, "--confirmations", 0, "--name", "testnet"]
+    arguments += ["--drand-relay", "https://relay.example.org"]
+    status, _, refused = run_here(capsys, *arguments)
+    assert (status, "go with --beacon drand" in refused) == (2, True)
+    status, _, said = run_here(capsys, *arguments, "--beacon", "drand", "--drand-margin", 48)
+    assert status == 0, said
+    network = NetworkFile.load(tmp_path / "testnet.toml")
+    assert network.deployment == Deployment.load(out)
+    assert (network.deployment.drand, network.drand_relays) == (quicknet(48), ["https://relay.example.org"])
+    first = json.loads((tmp_path / "deployment.transactions.json").read_text())["steps"][0]
+    assert (first["contract"], first["arguments"][2:]) == (
+        "DrandBeacon", ["0x" + g2_of(quicknet().key).hex(), 1692803367, 3, 48]
+    )  # fmt: skip
+    assert abs(first["gas"] - GAS["DrandBeacon"]) < 20_000, first["gas"]
+
+
+def test_a_chain_without_the_precompiles_is_refused_in_words() -> None:
+    with running("--hardfork", "cancun") as old, pytest.raises(ChainError, match=r"lacks the precompiles of EIP-2537"):
+        deploy(old.w3, old.account(0), small_spec(), drand=quicknet())

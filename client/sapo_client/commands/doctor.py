@@ -50,6 +50,7 @@ def status_of(lines: "list[Line]") -> int:
 
 def _lines(options: argparse.Namespace) -> "Iterator[Line]":
     from sapo_client.node.checkup import chain_lines, rpc_lines, version_lines
+    from sapo_client.node.checkup_beacon import beacon_lines
     from sapo_client.node.checkup_machine import disk_line, home_lines, serving_lines
     from sapo_client.state.home import is_held
     from sapo_client.state.settings import Settings
@@ -64,6 +65,8 @@ def _lines(options: argparse.Namespace) -> "Iterator[Line]":
     yield from rpc_lines(urls, deployment.chain_id)
     seen: list[float] = []  # seconds of a round, once the chain told
     yield from chain_lines(settings, home, deployment, urls, seen.append)
+    pace = seen[0] / deployment.spec.chain.round_blocks if seen else None
+    yield from beacon_lines(settings.chain.drand_relays, deployment, pace)
     yield from serving_lines(
         settings, home, deployment, urls, running=running, probe_url=options.probe or settings.ipfs.probe_url
     )

@@ -112,13 +112,18 @@ class Capture:
     def why_too_short(self) -> str:
         """Why half a round is too short for drand at this chain's pace; "": it is long enough, or nothing tells."""
         drand, blocks = self.reader.deployment.drand, self.reader.deployment.spec.chain.round_blocks
-        if drand is None or (pace := self.reader.seconds_per_block(blocks)) is None:
-            return ""
-        half = pace * (blocks // 2 - 1)
-        needed = drand.margin + drand.period + SECONDS_TO_ANSWER + BLOCKS_TO_ANSWER * pace
-        if half > needed:
-            return ""
-        return (
-            f"half a round takes {half:.0f} s at this chain's pace ({pace:.2g} s a block), and a beacon that waits for "
-            f"drand needs {needed:.0f} s of it: rounds will be void. A network here needs more round_blocks"
-        )
+        return "" if drand is None else too_short(drand, blocks, self.reader.seconds_per_block(blocks))
+
+
+def too_short(drand: Drand, blocks: int, pace: float | None) -> str:
+    """As Capture.why_too_short. blocks: of a round. pace: seconds per block; None: nothing tells."""
+    if pace is None:
+        return ""
+    half = pace * (blocks // 2 - 1)
+    needed = drand.margin + drand.period + SECONDS_TO_ANSWER + BLOCKS_TO_ANSWER * pace
+    if half > needed:
+        return ""
+    return (
+        f"half a round takes {half:.0f} s at this chain's pace ({pace:.2g} s a block), and a beacon that waits for "
+        f"drand needs {needed:.0f} s of it: rounds will be void. A network here needs more round_blocks"
+    )
