@@ -115,7 +115,7 @@ contract AuditsBuildTest is AuditsTest {
 
     /// @dev With a source that answers later nobody votes before it has: what deals the windows is not known yet.
     function test_commitVerdicts_revertsWhileTheBeaconIsNotCaptured() public {
-        FakeBeacon later = new FakeBeacon();
+        FakeBeacon later = new FakeBeacon(FIRST_BLOCK, ROUND_BLOCKS);
         _deployWith(later);
         uint256[2] memory rounds_ = [R + 1, R + 4];
         later.set(R, keccak256("entropy"));

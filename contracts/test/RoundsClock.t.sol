@@ -207,11 +207,12 @@ contract RoundsClockTest is BaseTest {
         enter(3);
         expectRevert(abi.encodeWithSelector(IRounds.BeaconNotCaptured.selector, 3));
         vm.prank(AUDITS);
-        rounds.promiseVerdicts(alice, 2, 1);
+        rounds.promiseVerdicts(alice, 2, 1, bytes32(0), bytes32(0));
         later.set(3, keccak256("answer"));
-        expectRevert(abi.encodeWithSelector(IRounds.NoBatches.selector, 2));
+        bytes32 dealer = rounds.beacon(3);
+        expectRevert(abi.encodeWithSelector(IRounds.NoBatchOfOwn.selector, alice, 2));
         vm.prank(AUDITS);
-        rounds.promiseVerdicts(alice, 2, 1);
+        rounds.promiseVerdicts(alice, 2, 1, dealer, bytes32(0));
     }
 
     function test_poke_revertsInTheSecondHalf() public {

@@ -138,14 +138,13 @@ def test_the_defaults_are_the_devnets_but_for_its_size(monkeypatch):
         "draws": spec.chain.draws,
         "min_accepts": 4,  # docs/economics.md; fewer on a devnet, as the next one
         "min_rejects": 8,
-        "withheld_fee": 0.1,
-        "max_per_verdict": 20.0,
+        "max_per_verdict": int(spec.chain.max_per_verdict, 16) / token,
         "completions": spec.max_slots * spec.group_size,
         "auditors_share": spec.chain.auditors_share / 10_000,
         "pool": int(spec.chain.initial_pool, 16) / token,
         "max_per_unit": int(spec.chain.max_per_unit, 16) / token,
     }
-    taken = ("dispute_bond", "missed_batch_fee", "missed_reveal_fee", "wrong_verdict_penalty")
+    taken = ("dispute_bond", "missed_batch_fee", "missed_reveal_fee", "wrong_verdict_penalty", "withheld_fee")
     expected |= {name: int(getattr(spec.chain, name), 16) / bond for name in taken}
     assert {f.name: getattr(Rules(), f.name) for f in fields(Rules)} == expected
 

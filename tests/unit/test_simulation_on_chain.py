@@ -17,11 +17,6 @@ from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.schedule import STAGE_2_FACTOR
 
-PERMUTED: Any = vars(protocol).get("permuted")
-pytestmark = pytest.mark.skipif(
-    PERMUTED is None, reason="the contracts of this checkout deal no windows by permutation"
-)
-
 NODES = 9
 ROUND = 1
 
@@ -67,7 +62,7 @@ class Chain:
         self, stage: int, beacon: bytes, verdict: Callable[[int, int], int], own: list[int], count: int
     ) -> Ballots:
         """The windows, by the simulation, and what everybody says."""
-        starts = np.array([PERMUTED(beacon, stage, at, count) if at < count else 0 for at in own])
+        starts = np.array([protocol.permuted(beacon, stage, at, count) if at < count else 0 for at in own])
         size = self.network.spec.chain.draws * (1 if stage == 1 else STAGE_2_FACTOR)
         positions, counted = r.windows(starts, count, np.array(own), size)
         counted &= (np.array(own) < count)[:, None]  # who has no batch has no verdicts
