@@ -94,7 +94,14 @@ def test_hashes_agree_on_random_inputs(name: str, solidity: Solidity, rng: rando
 def test_every_function_of_the_library_is_compared() -> None:
     artifact = json.loads((ROOT / "out" / "ProtocolHarness.sol" / "ProtocolHarness.json").read_text(encoding="utf-8"))
     functions = {entry["name"] for entry in artifact["abi"] if entry["type"] == "function"}
-    assert functions == {*HASHES, "streamValues", "rootFrom", "recordAt", "holds"}
+    assert functions == {*HASHES, "permuted", "streamValues", "rootFrom", "recordAt", "holds"}
+
+
+def test_windows_start_where_the_contract_says(solidity: Solidity, rng: random.Random) -> None:
+    for _ in range(CASES):
+        count = rng.choice((1, 2, 3, 4, 5, 16, 17, rng.randrange(1, 10**6), rng.randrange(1, 2**40)))
+        arguments = (word(rng), rng.choice((1, 2)), rng.randrange(count), count)
+        assert solidity("permuted", *arguments) == p.permuted(*arguments), arguments
 
 
 # The committed vectors: the harness's name, and how to read a vector's arguments and its result.
@@ -108,6 +115,7 @@ COMMITTED: dict[str, tuple[str, Callable[[dict[str, Any]], list[Any]], Callable[
     ),
     "stream_value": ("streamValue", lambda v: [raw(v["key"]), v["t"]], big),
     "draw_start": ("drawStart", lambda v: [raw(v["beacon"]), v["voter"], v["stage"], v["count"]], int),
+    "permuted": ("permuted", lambda v: [raw(v["beacon"]), v["stage"], v["position"], v["count"]], int),
     "node": ("inner", lambda v: [raw(v["left"]), raw(v["right"])], raw),
     "chunk": ("chunk", lambda v: [v["c"], raw(v["records"])], raw),
     "leaf": ("leaf", lambda v: [v["i"], v["n"], raw(v["records_root"])], raw),

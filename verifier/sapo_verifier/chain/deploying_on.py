@@ -38,9 +38,9 @@ GAS = {
     "BlockhashBeacon": 390_000,
     "DrandBeacon": 1_410_000,
     "Nodes": 1_790_000,
-    "Rounds": 3_000_000,
-    "Audits": 5_180_000,
-    "Rewards": 1_500_000,
+    "Rounds": 3_170_000,
+    "Audits": 7_380_000,  # with Disputes and Proofs
+    "Rewards": 1_530_000,
 }
 ROOM_BLOCKS = 50  # between now and round 0, at least, for five transactions and their confirmations
 ROOM_SECONDS = 600.0
