@@ -49,7 +49,7 @@ abstract contract Cheaters is Swarm {
                 bool asked = stage == 1 || AUDITS.outcomeOf(head.first + p).inStage2;
                 // All of them reject, accept (most often), or say anything.
                 uint256 dice = uint256(keccak256(abi.encode(seed, i, p))) % 4;
-                says[p] = !asked ? 0 : seed >> 32 & 3 == 0 ? 2 : seed >> 32 & 3 < 3 ? 1 : dice;
+                says[p] = !asked ? 0 : seed >> 32 & 7 == 0 ? 2 : seed >> 32 & 7 < 6 ? 1 : dice;
                 any = any || (asked && ROUNDS.batchAt(head.first + p).node != actors[i]);
             }
             if (any && NODES.isActive(actors[i]) && NODES.isSettled(actors[i])) {

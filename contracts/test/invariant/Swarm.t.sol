@@ -56,9 +56,9 @@ contract SwarmInvariants is AuditsTest {
     function test_swarm_doesEverythingThereIsToDo() public {
         vm.pauseGasMetering();
         uint256[] memory counts = new uint256[](_deeds().length);
-        for (uint256 n = 0; n < 8; ++n) {
+        for (uint256 n = 0; n < 30; ++n) {
             setUp();
-            for (uint256 i = 0; i < 130; ++i) {
+            for (uint256 i = 0; i < 45; ++i) {
                 _deed(uint256(keccak256(abi.encode(n, i))));
             }
             for (uint256 d = 0; d < counts.length; ++d) {
@@ -71,17 +71,20 @@ contract SwarmInvariants is AuditsTest {
         }
     }
 
-    function _deeds() private pure returns (bytes32[11] memory) {
+    function _deeds() private pure returns (bytes32[14] memory) {
         return [
             bytes32("dispute"),
             "disputeAnswer",
             "disputeWon",
             "disputeLost",
             "claimBounty",
+            "bountyOfDisputer",
             "prove",
+            "proveOfSlashed",
             "settle",
             "withheld",
             "reject",
+            "rejectOfLiar",
             "claim",
             "claimMany"
         ];

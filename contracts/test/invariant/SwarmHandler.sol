@@ -75,12 +75,16 @@ contract SwarmHandler is Cheaters {
     // ---- time
 
     function tick(uint256 seed) external observed {
+        // Who owes something, or lacks a part of the bond, can do nothing.
+        if (seed >> 32 & 1 == 0) _settleAll(seed);
+        if (seed >> 33 & 1 == 0) _topUp();
         // Often several, or the others would hardly see a round become final.
         for (uint256 n = 0; n <= seed % 4; ++n) {
             uint256 dice = _mixed(seed);
             uint256 round = ROUNDS.currentRound();
             _honestRound(dice);
             if (ROUNDS.beacon(round) != 0) _cheat(dice, round);
+            if (dice >> 250 & 1 == 0) _disputeSome(dice);
             vm.roll(ROUNDS.firstBlockOf(ROUNDS.currentRound() + 1) + dice % 3 / 2);
         }
     }
@@ -92,12 +96,17 @@ contract SwarmHandler is Cheaters {
         _cheat(_mixed(seed), ROUNDS.currentRound());
     }
 
-    function topUp(uint256 seed) external observed {
-        uint256 i = HONEST + _mixed(seed) % (ALL - HONEST);
-        INodes.Node memory node = NODES.nodeOf(actors[i]);
-        if (node.state != INodes.State.Registered || node.bond == 1 ether) return;
-        vm.deal(address(this), 1 ether - node.bond);
-        NODES.topUp{value: 1 ether - node.bond}(actors[i]);
+    function topUp(uint256) external observed {
+        _topUp();
+    }
+
+    function _topUp() private {
+        for (uint256 i = HONEST; i < ALL; ++i) {
+            INodes.Node memory node = NODES.nodeOf(actors[i]);
+            if (node.state != INodes.State.Registered || node.bond == 1 ether) continue;
+            vm.deal(address(this), 1 ether - node.bond);
+            NODES.topUp{value: 1 ether - node.bond}(actors[i]);
+        }
     }
 
     /// @dev Honest ones leave too, seldom.
@@ -122,6 +131,10 @@ contract SwarmHandler is Cheaters {
     /// @dev Batches that stand, most often of cheaters: of themselves, or of what their nodes said about others, most
     /// often about those that they cannot have looked at.
     function dispute(uint256 seed) external observed {
+        _disputeSome(seed);
+    }
+
+    function _disputeSome(uint256 seed) private {
         uint256 current = ROUNDS.currentRound();
         if (current < 3) return;
         // Seldom in a round in which there are no disputes.
@@ -192,7 +205,7 @@ contract SwarmHandler is Cheaters {
         uint256 count = ROUNDS.batchCount();
         for (uint256 index = count < 40 ? 0 : count - 40; index < count; ++index) {
             uint256 dice = uint256(keccak256(abi.encode(seed, index))) % 32;
-            if (dice < (kinds[index] == Kind.Provable ? 16 : 1)) _prove(index, ROUNDS.currentRound());
+            if (dice < (kinds[index] == Kind.Provable ? 8 : 1)) _prove(index, ROUNDS.currentRound());
         }
     }
 
@@ -212,6 +225,10 @@ contract SwarmHandler is Cheaters {
 
     /// @dev All cheaters, and one of the honest ones.
     function settle(uint256 seed) external observed {
+        _settleAll(seed);
+    }
+
+    function _settleAll(uint256 seed) private {
         uint256 current = ROUNDS.currentRound();
         for (uint256 i = HONEST - 1; i < ALL; ++i) {
             address node = actors[i < HONEST ? _mixed(seed) % HONEST : i];
