@@ -11,11 +11,11 @@ import {IProofs} from "../../src/interfaces/IProofs.sol";
 import {IRewards} from "../../src/interfaces/IRewards.sol";
 import {IRounds} from "../../src/interfaces/IRounds.sol";
 import {FraudProofs} from "../../src/libraries/FraudProofs.sol";
-import {Swarm} from "./Swarm.sol";
+import {Cheaters} from "./Cheaters.sol";
 
 /// @dev What everybody may try at any time. A try that the contracts refuse changes nothing, and is no finding;
 /// what the honest ones do in `tick` must never be refused. After each call it is looked that nothing went backwards.
-contract SwarmHandler is Swarm {
+contract SwarmHandler is Cheaters {
     Rewards private immutable REWARDS;
     IProofs private immutable PROOFS;
 
@@ -62,7 +62,7 @@ contract SwarmHandler is Swarm {
     mapping(address node => uint256) public claimed;
     mapping(bytes32 what => uint256) public happened;
 
-    constructor(Nodes nodes, Rounds rounds, Audits audits, Rewards rewards) Swarm(nodes, rounds, audits) {
+    constructor(Nodes nodes, Rounds rounds, Audits audits, Rewards rewards) Cheaters(nodes, rounds, audits) {
         (REWARDS, PROOFS) = (rewards, audits.PROOFS());
         vm.deal(BUSYBODY, 1_000 ether);
     }
@@ -75,77 +75,38 @@ contract SwarmHandler is Swarm {
     // ---- time
 
     function tick(uint256 seed) external observed {
+        // Who owes something, or lacks a part of the bond, can do nothing.
+        if (seed >> 32 & 1 == 0) _settleAll(seed);
+        if (seed >> 33 & 1 == 0) _topUp();
         // Often several, or the others would hardly see a round become final.
         for (uint256 n = 0; n <= seed % 4; ++n) {
             uint256 dice = _mixed(seed);
+            uint256 round = ROUNDS.currentRound();
             _honestRound(dice);
+            if (ROUNDS.beacon(round) != 0) _cheat(dice, round);
+            if (dice >> 250 & 1 == 0) _disputeSome(dice);
             vm.roll(ROUNDS.firstBlockOf(ROUNDS.currentRound() + 1) + dice % 3 / 2);
         }
     }
 
     // ---- those who do as they like
 
-    function cheatersPrepare(uint256 seed) external observed {
-        seed = _mixed(seed);
-        uint256 round = ROUNDS.currentRound();
-        for (uint256 i = HONEST; i < ALL; ++i) {
-            bool may = NODES.isActive(actors[i]) && NODES.isSettled(actors[i]);
-            if (may && seed >> i & 3 != 0) _commitPolicy(i, round + 1 + (seed >> (8 + i)) % 2);
-        }
+    /// @dev More of what `tick` lets them do.
+    function cheat(uint256 seed) external observed {
+        _cheat(_mixed(seed), ROUNDS.currentRound());
     }
 
-    function cheatersSubmit(uint256 seed) external observed {
-        seed = _mixed(seed);
-        uint256 round = ROUNDS.currentRound();
-        if (block.number == ROUNDS.firstBlockOf(round)) vm.roll(block.number + 1);
-        ROUNDS.poke();
-        for (uint256 i = HONEST; i < ALL; ++i) {
-            uint256 dice = (seed >> (4 * i)) % 8;
-            if (dice != 7) _submitIfCommitted(i, round, seed, Kind(dice % 4));
-        }
+    function topUp(uint256) external observed {
+        _topUp();
     }
 
-    function cheatersVote(uint256 seed) external observed {
-        seed = _mixed(seed);
-        uint256 current = ROUNDS.currentRound();
-        if (current < 4) return;
-        if (block.number == ROUNDS.firstBlockOf(current)) vm.roll(block.number + 1);
-        ROUNDS.poke();
+    function _topUp() private {
         for (uint256 i = HONEST; i < ALL; ++i) {
-            uint8 stage = uint8(seed >> i & 1) + 1;
-            uint256 round = stage == 1 ? current - 1 : current - 4;
-            if (!_hasBatch(i, round)) continue;
-            IRounds.Round memory head = ROUNDS.roundAt(round);
-            uint256[] memory says = new uint256[](head.count);
-            bool any = false;
-            for (uint256 p = 0; p < head.count; ++p) {
-                bool asked = stage == 1 || AUDITS.outcomeOf(head.first + p).inStage2;
-                // All of them reject, accept, or say anything.
-                uint256 dice = uint256(keccak256(abi.encode(seed, i, p))) % 4;
-                says[p] = !asked ? 0 : seed >> 32 & 3 == 0 ? 2 : seed >> 32 & 3 == 1 ? 1 : dice;
-                any = any || (asked && ROUNDS.batchAt(head.first + p).node != actors[i]);
-            }
-            if (any && NODES.isActive(actors[i]) && NODES.isSettled(actors[i])) {
-                _commitVerdicts(i, round, stage, says);
-            }
+            INodes.Node memory node = NODES.nodeOf(actors[i]);
+            if (node.state != INodes.State.Registered || node.bond == 1 ether) continue;
+            vm.deal(address(this), 1 ether - node.bond);
+            NODES.topUp{value: 1 ether - node.bond}(actors[i]);
         }
-    }
-
-    function cheatersReveal(uint256 seed) external observed {
-        uint256 current = ROUNDS.currentRound();
-        for (uint256 i = HONEST; i < ALL; ++i) {
-            if (_mixed(seed) >> i & 3 == 0) continue;
-            _revealIfWaiting(i, current, 1);
-            _revealIfWaiting(i, current, 2);
-        }
-    }
-
-    function topUp(uint256 seed) external observed {
-        uint256 i = HONEST + _mixed(seed) % (ALL - HONEST);
-        INodes.Node memory node = NODES.nodeOf(actors[i]);
-        if (node.state != INodes.State.Registered || node.bond == 1 ether) return;
-        vm.deal(address(this), 1 ether - node.bond);
-        NODES.topUp{value: 1 ether - node.bond}(actors[i]);
     }
 
     /// @dev Honest ones leave too, seldom.
@@ -167,26 +128,35 @@ contract SwarmHandler is Swarm {
 
     // ---- anybody
 
-    /// @dev Of a batch itself, or of what its node said about another one: often one that its node cannot have seen.
+    /// @dev Batches that stand, most often of cheaters: of themselves, or of what their nodes said about others, most
+    /// often about those that they cannot have looked at.
     function dispute(uint256 seed) external observed {
-        uint256 index = _disputable(seed);
-        if (index == NONE) return;
-        IRounds.Batch memory batch = ROUNDS.batchAt(index);
-        uint256 about = index;
-        if (seed & 1 == 1) {
-            IRounds.Round memory head = ROUNDS.roundAt(batch.round);
-            about = head.first + (_mixed(seed) >> 64) % head.count;
-            for (uint256 n = 0; n < head.count && kinds[about] == Kind.Good; ++n) {
-                about = head.first + (about - head.first + 1) % head.count;
+        _disputeSome(seed);
+    }
+
+    function _disputeSome(uint256 seed) private {
+        uint256 current = ROUNDS.currentRound();
+        if (current < 3) return;
+        // Seldom in a round in which there are no disputes.
+        IRounds.Round memory head = ROUNDS.roundAt(current - (seed % 16 == 0 ? 2 : 3));
+        for (uint256 p = 0; p < head.count; ++p) {
+            bool isLikely = !isHonest(ROUNDS.batchAt(head.first + p).node);
+            for (uint256 q = 0; q < head.count; ++q) {
+                uint256 dice = uint256(keccak256(abi.encode(seed, p, q))) % 16;
+                bool isReason = p == q || kinds[head.first + q] != Kind.Good;
+                if (dice < (isLikely && isReason ? 6 : 1)) _dispute(head.first + p, head.first + q);
             }
         }
+    }
+
+    function _dispute(uint256 index, uint256 about) private {
         vm.prank(BUSYBODY);
         try DISPUTES.dispute{value: DISPUTE_BOND}(index, about) {
             _open.push(Dispute(index, about));
             ++happened[about == index ? bytes32("dispute") : bytes32("disputeAnswer")];
             if (about == index) disputed[index].itself = true;
             else ++disputed[index].by;
-            if (about == index || isHonest(batch.node)) return;
+            if (about == index || isHonest(ROUNDS.batchAt(index).node)) return;
             if (kinds[about] != Kind.Good) isCaughtLying[index] = true;
         } catch {}
     }
@@ -232,11 +202,14 @@ contract SwarmHandler is Swarm {
 
     /// @dev Tries a fault where there is one, and sometimes where there is none.
     function prove(uint256 seed) external observed {
-        uint256 index = _someBatch(seed);
-        if (index == NONE) return;
-        uint256 end = index < 24 ? 0 : index - 24;
-        while (_mixed(seed) % 4 != 0 && index > end && kinds[index] != Kind.Provable) --index;
-        uint256 current = ROUNDS.currentRound();
+        uint256 count = ROUNDS.batchCount();
+        for (uint256 index = count < 40 ? 0 : count - 40; index < count; ++index) {
+            uint256 dice = uint256(keccak256(abi.encode(seed, index))) % 32;
+            if (dice < (kinds[index] == Kind.Provable ? 8 : 1)) _prove(index, ROUNDS.currentRound());
+        }
+    }
+
+    function _prove(uint256 index, uint256 current) private {
         IRounds.Batch memory batch = ROUNDS.batchAt(index);
         FraudProofs.Leaf memory leaf = FraudProofs.Leaf(0, 0, 0, pathOfNothing());
         bool wasSlashed = NODES.nodeOf(batch.node).state == INodes.State.Slashed;
@@ -250,15 +223,21 @@ contract SwarmHandler is Swarm {
         } catch {}
     }
 
+    /// @dev All cheaters, and one of the honest ones.
     function settle(uint256 seed) external observed {
-        seed = _mixed(seed);
+        _settleAll(seed);
+    }
+
+    function _settleAll(uint256 seed) private {
         uint256 current = ROUNDS.currentRound();
-        address node = actors[seed % 4 == 0 ? seed % HONEST : HONEST + seed % (ALL - HONEST)];
-        for (uint256 back = 1; back < 10 && back <= current; ++back) {
-            IRounds.Round memory head = ROUNDS.roundAt(current - back);
-            for (uint256 p = 0; p <= head.count; ++p) {
-                uint256 index = p == head.count ? type(uint256).max : head.first + p;
-                _settle(node, current, current - back, index);
+        for (uint256 i = HONEST - 1; i < ALL; ++i) {
+            address node = actors[i < HONEST ? _mixed(seed) % HONEST : i];
+            for (uint256 back = 1; back < 13 && back <= current; ++back) {
+                IRounds.Round memory head = ROUNDS.roundAt(current - back);
+                for (uint256 p = 0; p <= head.count; ++p) {
+                    uint256 index = p == head.count ? NONE : head.first + p;
+                    _settle(node, current, current - back, index);
+                }
             }
         }
     }
@@ -371,25 +350,5 @@ contract SwarmHandler is Swarm {
             if (_finalTotals[round] == 0) _finalTotals[round] = seen;
             vm.assertEq(_finalTotals[round], seen);
         }
-    }
-
-    function _someBatch(uint256 seed) private view returns (uint256) {
-        uint256 count = ROUNDS.batchCount();
-        if (count == 0) return NONE;
-        uint256 recent = count < 30 ? count : 30;
-        return count - 1 - _mixed(seed) % recent;
-    }
-
-    /// @dev A batch that stands, most often: in the third round after its own.
-    function _disputable(uint256 seed) private view returns (uint256) {
-        uint256 current = ROUNDS.currentRound();
-        if (current < 3 || seed % 16 == 0) return _someBatch(seed);
-        IRounds.Round memory head = ROUNDS.roundAt(current - 3);
-        return head.count == 0 ? NONE : head.first + (_mixed(seed) >> 32) % head.count;
-    }
-
-    /// @dev The fuzzer likes small numbers and numbers that it has seen.
-    function _mixed(uint256 seed) private view returns (uint256) {
-        return uint256(keccak256(abi.encode(seed, block.number)));
     }
 }
