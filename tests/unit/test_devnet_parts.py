@@ -41,7 +41,7 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Network:
     """Of processes that end after so many seconds: `parts` says."""
     monkeypatch.setattr(networks, "END_SECONDS", 1.0)
     made = Network.__new__(Network)
-    made.folder = tmp_path
+    made.folder, made.relay, made._readers = tmp_path, None, []
     return made
 
 

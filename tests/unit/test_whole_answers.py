@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 
 from sapo_client import cli, pocket
 from sapo_client.state.report import read_rounds
-from sapo_verifier.networks import pocket_spec, read_spec
+from sapo_verifier.networks import pocket_spec, read_spec, with_changes
 from sapo_verifier.protocol import H
-from sapo_verifier.spec import Spec
+from sapo_verifier.spec import Spec, TaskRule
 from sapo_verifier.tasks import TaskWorker, deal, instruction, render, rewards
 from sapo_verifier.templates import chat_template
 
@@ -36,8 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rules(folder: Path, *, answer: str) -> Spec:
-    spec = pocket_spec(folder).to_json()
-    return Spec.model_validate(spec | {"tasks": [RULE], "answer": answer})
+    return with_changes(pocket_spec(folder), tasks=[TaskRule.model_validate(RULE)], answer=answer)
 
 
 def test_what_it_writes_earns_by_these_rules_and_by_no_others(folder: Path, tmp_path: Path) -> None:

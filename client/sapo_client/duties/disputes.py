@@ -13,6 +13,7 @@ from sapo_client.duties.watches import Watches
 from sapo_client.transactions.turns import put_anew
 from sapo_verifier.chain.audits import BatchOutcome, BatchState
 from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.reader import NodeState
 from sapo_verifier.checks import Verdict
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.schedule import DISPUTE_AFTER, FINAL_AFTER, MOST_CLAIMS
@@ -109,9 +110,20 @@ class Disputes:
         for round_, index in self._sent(GONE):
             if round_ > current - FINAL_AFTER:
                 return False
-            if round_ > current - FORBEAR and not _had_reason(self.actor.audits.outcome_of(index)):
+            if round_ > current - FORBEAR and not self._had_reason(index):
                 return False
         return True
+
+    def _had_reason(self, index: int) -> bool:
+        """Whether the bond of a dispute comes back, as a final batch fares (docs/protocol.md, Dispute)."""
+        outcome = self.actor.audits.outcome_of(index)
+        doubts = outcome.stage_2.rejects + outcome.stage_2.voids
+        if outcome.state in (BatchState.REJECTED, BatchState.PROVEN_FALSE):
+            return True
+        if doubts > 0 and 3 * doubts >= outcome.stage_2.revealed:
+            return True
+        node = self.actor.reader.batch_at(index).node
+        return outcome.state is BatchState.VOID and self.actor.reader.node_of(node).state is NodeState.SLASHED
 
     def _sent(self, kind: str) -> list[tuple[int, int]]:
         """(round, index) of the disputes of this kind that this node has sent or is about to send."""
@@ -121,11 +133,3 @@ class Disputes:
             if self.actor.outbox.state(key).status not in ("failed", "expired")
         ]
         return [(int(key.split("/")[1]), int(key.split("/")[2])) for key in keys]
-
-
-def _had_reason(outcome: BatchOutcome) -> bool:
-    """Whether the bond of a dispute comes back, as a final batch fares (docs/protocol.md, Dispute)."""
-    doubts = outcome.stage_2.rejects + outcome.stage_2.voids
-    if outcome.state in (BatchState.REJECTED, BatchState.PROVEN_FALSE):
-        return True
-    return doubts > 0 and 3 * doubts >= outcome.stage_2.revealed
