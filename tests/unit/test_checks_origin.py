@@ -127,9 +127,10 @@ def test_tasks_of_two_slots_swapped_with_everything_that_goes_with_them(draft, w
     assert_stopped(draft.seal().audit(worker, tokenizer), "task", slot=0, words="dataset")
 
 
-@pytest.mark.parametrize("attempt", [1, 2])
-def test_an_easier_task_dealt_to_oneself_by_another_attempt(draft, worker, tokenizer, attempt):
-    """Solved honestly, under the honest stream; but attempt 0 fits, so it is the slot's task."""
+@pytest.mark.parametrize("later", [1, 2])
+def test_an_easier_task_dealt_to_oneself_by_another_attempt(draft, worker, tokenizer, later):
+    """Solved honestly, under the honest stream; but an earlier attempt fits, so it is the slot's task."""
+    attempt = draft.slots[1].document["attempt"] + later
     drawn = protocol.task_seed(BEACON, NODE, 1, attempt)
     rule = SPEC.tasks[protocol.dataset_choice(drawn, [rule.weight for rule in SPEC.tasks])]
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from places import cut, of_length
+from places import cut, first, of_length
 from sapo_devnet.formula.policy import EOS, sample, tokens_of, written
 from sapo_devnet.testkit.formula import BEACON, GROUP, LIMIT, NODE, OTHER_NODE, ROUND, SLOTS, assert_only, honest
 from sapo_verifier import protocol
@@ -142,9 +142,17 @@ def test_one_forged_token(draft, worker, tokenizer, t):
     assert first_miss(draft, at, k) == t
 
 
-@pytest.mark.parametrize("source", [(0, 2), (1, 1), (2, 3), (1, 0)])
-def test_a_completion_copied_within_the_batch(draft, worker, tokenizer, source):
-    draft.slots[0].rewrite(1, list(draft.slots[source[0]].records[source[1]]))
+def misses(draft, place, source):
+    """Whether the records at `source` hold not all numbers of another place: nearly none hold them all."""
+    us = stream(draft, *place)
+    records = draft.slots[source[0]].records[source[1]]
+    return any(not record.lo <= u <= record.last for record, u in zip(records, us, strict=False))
+
+
+@pytest.mark.parametrize("of", range(SLOTS))
+def test_a_completion_copied_within_the_batch(draft, worker, tokenizer, of):
+    slot, k = first(draft, lambda slot, k: slot == of and misses(draft, (0, 1), (slot, k)))
+    draft.slots[0].rewrite(1, list(draft.slots[slot].records[k]))
     assert_caught(draft, worker, tokenizer, 0, 1)
 
 
@@ -182,10 +190,11 @@ def test_the_best_of_many_samples(draft, worker, tokenizer):
 
 
 def test_completions_in_another_order(draft, worker, tokenizer):
+    _, k = first(draft, lambda slot, k: slot == 0 and k > 0 and misses(draft, (0, 0), (0, k)))
     slot = draft.slots[0]
-    first, second = slot.records[0], slot.records[3]
-    slot.rewrite(0, second)
-    slot.rewrite(3, first)
+    one, other = slot.records[0], slot.records[k]
+    slot.rewrite(0, other)
+    slot.rewrite(k, one)
     assert_caught(draft, worker, tokenizer, 0, 0)
 
 
