@@ -14,6 +14,7 @@ from sapo_client.batches.presence import Wish
 from sapo_client.batches.seeds import Seeds
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import Ballot, BallotBox, deal_of
+from sapo_client.duties.beacon import Capture
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
@@ -294,6 +295,7 @@ def light_parts(voter: Voter, **others: Any) -> Any:
         "reader": voter.reader,
         "outbox": voter.outbox,
         "turns": voter.turns,
+        "capture": Capture(voter.reader, voter.turns),
         "blocks": voter.blocks,
         "learner": SimpleNamespace(published=None),
         "seeds": voter.seeds,

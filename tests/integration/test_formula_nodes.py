@@ -175,4 +175,5 @@ def test_no_model_is_built_or_loaded(tmp_path: Path) -> None:
         [sys.executable, "-c", PLAYS], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.returncode, done.stdout) == (0, "set()\n"), done.stderr
-    assert not list(tmp_path.iterdir()), "neither a policy nor logs are left"
+    # What is kept of the tasks' digest may stay (user_cache.py).
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["tasks"]), "neither a policy nor logs are left"

@@ -138,6 +138,7 @@ def test_pokes_policies_and_batches_of_the_loop(network: Network, voters: dict[i
     network.chain.mine()
     network.mine_to_round(round_)
     beacon = node._beacon(round_)
+    assert beacon is not None
     dealt = own.dealt(round_, beacon)
     assert dealt is not None
     made = dealt.made(b"\1" * 32, b"\2" * 32, 1)

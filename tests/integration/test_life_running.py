@@ -85,11 +85,11 @@ def test_a_pause_keeps_what_is_promised_and_promises_nothing(net: Devnet, node: 
     code, facts = ask(node, capsys, "status")
     assert facts["paused"] == f"until round {now + PAUSE}: it promises nothing new"
     assert (code, facts["reasons"]) == (0, [])
-    play_to(net, now + PAUSE + 2)
-    assert batches_of(net, node, now) == [now, now + 1, now + PAUSE + 1, now + PAUSE + 2]
+    play_to(net, now + PAUSE + 3)
+    assert batches_of(net, node, now) == [now, now + 1, now + PAUSE + 1, now + PAUSE + 2, now + PAUSE + 3]
     audits = AuditsReader(net.reader)
-    voted = [r for r in range(now - 1, now + PAUSE) if audits.verdicts_of(node.address, r, 1)[0].value != "none"]
-    assert voted == [now - 1, now + PAUSE - 1], "in the rounds after these, verdicts are committed"
+    voted = [r for r in range(now - 1, now + PAUSE + 2) if audits.verdicts_of(node.address, r, 1)[0].value != "none"]
+    assert voted == [now - 1, now + PAUSE + 1], "one round later, on those in which it has a batch"
     info = net.reader.node_of(node.address)
     assert (info.active, audits.is_settled(node.address)) == (True, True), "no fee was due"
     skipped = {report["round"]: report["skipped"] for report in node.rounds()}

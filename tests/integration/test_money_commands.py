@@ -268,12 +268,12 @@ def test_a_round_and_its_pay(network: Network, home: Path, capsys: pytest.Captur
     assert {row["state"] for row in shown["batches"]} == {"accepted"}
     assert [row["stage_1"]["accepts"] for row in shown["batches"]] == [2, 2, 2]
     totals = shown["totals"]
-    assert (totals["score"], totals["paid_verdicts"], totals["pool"]) == (6, 6, 1000 * 10**18)
+    assert (totals["claimed"], totals["paid_verdicts"], totals["pool"]) == (6, 6, 1000 * 10**18)
     assert totals["producers"] + totals["auditors"] + totals["locked"] == totals["pool"]
     assert totals["producers"] == sum(row["producer"] for row in shown["batches"]) == 6 * 10**18
     assert verify.main(words) == 0
     out = capsys.readouterr().out
-    assert "totals: 3 accepted; score 6, paid verdicts 6" in out
+    assert "totals: 3 accepted; 6 ones claimed, paid verdicts 6" in out
     assert "2/0/0 of 2" in out
     assert node_of(network) in out
 

@@ -76,7 +76,7 @@ def test_the_proof_is_shown(made: Publishers, tmp_path: Path, capsys: pytest.Cap
     assert (int(facts["lo"], 16), int(facts["last"], 16)) == (1, 0)
     assert 50_000 < facts["gas"] < 400_000
     assert len(facts["calldata"]) == 2 + 2 * facts["calldata_bytes"]
-    assert facts["reward"] == "0.25"
+    assert facts["reward"] == "0.1"
     assert cli.main(words(made, tmp_path, FALSE)) == 0
     out = capsys.readouterr().out
     assert "proof of a false record at slot 1, completion 2, position 0" in out
@@ -108,6 +108,6 @@ def test_the_proof_is_sent(made: Publishers, tmp_path: Path, capsys: pytest.Capt
     assert len(facts["transaction"]) == 66
     reader = made.network.reader()
     assert AuditsReader(reader).outcome_of(FALSE).state is BatchState.PROVEN_FALSE
-    assert reader.balance(prover) > 1.24 * 10**18
+    assert reader.balance(prover) > 1.09 * 10**18
     assert cli.main([*words(made, tmp_path, FALSE), *more]) == 1
     assert "is proven false already" in capsys.readouterr().err
