@@ -120,7 +120,8 @@ class Run:
             if now == self._last_round and network.all_done(now):
                 self._show(now, time.monotonic() - began)
                 return
-            if network.clock.tick(network.all_done):
+            # The last round stays: a node that is done with it in this moment ends the run above, not here.
+            if network.clock.tick(network.all_done if now < self._last_round else lambda _: False):
                 if self._reports is not None:
                     self._reports.look()
                 self._show(now, time.monotonic() - began)
