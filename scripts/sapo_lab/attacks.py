@@ -55,8 +55,8 @@ at least what it expects, and loses the pay of the others and 0.02 coins for eac
 is luck, so the mean of the honest nodes is given with its range.
 
 In most runs more than half of all nodes are attackers, who denounce nobody. So now and then a batch whose blocks are
-gone after stage 1 has too few honest voters who may still risk a bond: it stands, and is paid. It is honest work all the
-same, but the run counts as failed.
+gone after stage 1 has too few honest voters who may still risk a bond: it stands, and is paid. It is honest work all
+the same, but the run counts as failed.
 
 Keys and block hashes are new in every run, so a seed names a run and does not repeat it. The late registrant, who
 grinds an address for a victim's draw, is stopped by the contract: `tests/integration/test_hostile_late.py`."""
