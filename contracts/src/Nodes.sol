@@ -185,11 +185,6 @@ contract Nodes is INodes {
         return (stored.operator, stored.state, stored.bond == BOND);
     }
 
-    /// @inheritdoc INodes
-    function registeredBlockOf(address node) external view returns (uint256) {
-        return _nodes[node].registeredBlock;
-    }
-
     // ---- inside
 
     function _bonded(address node) private view returns (Stored storage stored) {

@@ -95,6 +95,7 @@ NONE = Votes(0, 0, 0, 0)
         (BatchState.ACCEPTED, True, Votes(5, 1, 0, 6), Votes(4, 0, 0, 4), True),
         (BatchState.ACCEPTED, True, Votes(9, 0, 1, 10), Votes(6, 1, 0, 7), True),
         (BatchState.ACCEPTED, True, Votes(9, 0, 1, 10), Votes(6, 0, 2, 8), False),
+        (BatchState.ACCEPTED, True, Votes(9, 0, 0, 9), Votes(4, 7, 0, 11), False),
         (BatchState.REJECTED, True, Votes(9, 1, 0, 10), Votes(0, 3, 0, 3), False),
         (BatchState.REJECTED, True, Votes(0, 2, 0, 2), Votes(0, 3, 0, 3), False),
         (BatchState.PROVEN_FALSE, True, Votes(1, 2, 0, 3), Votes(0, 3, 0, 3), True),

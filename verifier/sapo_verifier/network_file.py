@@ -57,18 +57,12 @@ class Public(Strict):
     @field_validator("rpc")
     @classmethod
     def _public(cls, urls: list[str]) -> list[str]:
-        for url in urls:
-            if not url.startswith(URL) or "@" in url:
-                raise ValueError(f"{mask_url(url)} is no public RPC: http:// or https://, without user and password")
-        return urls
+        return _public(urls, "public RPC")
 
     @field_validator("drand_relays")
     @classmethod
     def _relays(cls, urls: list[str]) -> list[str]:
-        for url in urls:
-            if not url.startswith(URL) or "@" in url:
-                raise ValueError(f"{mask_url(url)} is no relay: http:// or https://, without user and password")
-        return urls
+        return _public(urls, "relay")
 
     @field_validator("gateways")
     @classmethod
@@ -175,6 +169,14 @@ def _fetched(url: str) -> bytes:
     if answer.status != 200:
         raise UnableError(f"the deployment file could not be fetched from {mask_url(url)}: HTTP {answer.status}")
     return answer.body
+
+
+def _public(urls: list[str], what: str) -> list[str]:
+    """Nobody's password is to be in a file for everybody. Raises ValueError."""
+    for url in urls:
+        if not url.startswith(URL) or "@" in url:
+            raise ValueError(f"{mask_url(url)} is no {what}: http:// or https://, without user and password")
+    return urls
 
 
 def _checked(model: type[S], document: Mapping[str, Any], where: str) -> S:

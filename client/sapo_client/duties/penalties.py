@@ -19,15 +19,16 @@ def has_wrong_verdicts(outcome: BatchOutcome) -> bool:
         case BatchState.REJECTED:
             return bool(two.accepts)
         case BatchState.ACCEPTED:
-            return bool(one.rejects or two.rejects)
+            # One that stands only because too few rejected what its node answered punishes nobody.
+            return 3 * two.accepts >= 2 * two.revealed and bool(one.rejects or two.rejects)
     return False
 
 
 def wrong_verdicts(reader: ChainReader, round_: int, outcomes: Sequence[BatchOutcome]) -> list[tuple[str, int, Call]]:
     """(voter, index, call) that may settle a wrong verdict: for each such batch, each node that was dealt it.
 
-    Only the round's producers vote on it. Reads nothing but the outcomes as long as
-    nobody voted wrong; else all batches of the round.
+    Only the round's producers vote on it. Reads nothing but the outcomes as long as nobody voted wrong; else all
+    batches of the round.
     """
     wrong = [outcome.index for outcome in outcomes if has_wrong_verdicts(outcome)]
     if not wrong:
@@ -53,5 +54,5 @@ def _dealt(reader: ChainReader, beacon: bytes, voter: BatchInfo, stage: int, bat
     first, count = batches[0].index, len(batches)
     own = voter.index - first
     size = window_size(reader.deployment.spec.chain.draws, stage)
-    start = protocol.permuted(beacon, stage, own, count)
+    start = protocol.window_start(beacon, voter.node, stage, count, own)
     return {first + position for position in protocol.window(start, count, own, size)}

@@ -172,8 +172,4 @@ interface INodes {
     /// @return state Where the node stands
     /// @return isFull Whether nothing is missing of its bond
     function standingOf(address node) external view returns (address operator, State state, bool isFull);
-
-    /// @notice The block of a node's (last) registration; 0 if it was never registered.
-    /// @param node The owner address of the node
-    function registeredBlockOf(address node) external view returns (uint256);
 }

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 GAS = {
     "BlockhashBeacon": 390_000,
     "DrandBeacon": 1_410_000,
-    "Nodes": 1_790_000,
+    "Nodes": 1_770_000,
     "Rounds": 3_170_000,
     "Audits": 7_380_000,  # with Disputes and Proofs
     "Rewards": 1_530_000,
