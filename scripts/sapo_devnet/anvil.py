@@ -47,8 +47,14 @@ class Anvil:
     """A chain with nothing on it yet. Whoever starts it stops it."""
 
     def __init__(self, log: Path, *options: str, port: int = 0) -> None:
-        """port 0: any free one, chosen by Anvil itself, so that two never fight for it."""
-        command = [str(anvil_binary()), "--port", str(port), "--slots-in-an-epoch", "1", *options]
+        """log: may lie in a folder of one's own: the states of old blocks lie beside it until `stop`.
+
+        port 0: any free one, chosen by Anvil itself, so that two never fight for it.
+        """
+        # By default it keeps them below ~/.foundry, 50 MB for a devnet, and leaves them there where it is killed.
+        self.states = log.with_suffix(".states")
+        command = [str(anvil_binary()), "--port", str(port), "--slots-in-an-epoch", "1"]
+        command += ["--cache-path", str(self.states), *options]
         self.process = Process("anvil", command, log)
         self.url = self._wait_ready()
         self._sender = rpc.connect_for_sending(self.url)
@@ -92,3 +98,5 @@ class Anvil:
 
     def stop(self) -> None:
         stop_all([self.process])
+        if self.states.exists():
+            shutil.rmtree(self.states)
