@@ -20,6 +20,9 @@ import {Windows} from "./libraries/Windows.sol";
 contract Audits is AuditsBase {
     using Windows for IRounds.Window;
 
+    /// @dev The most bytes of answers about one batch: 4 for each of its completions, of which a claim has 256 bits.
+    uint256 private constant MOST_ANSWERS = 4 * 256;
+
     /// @inheritdoc IAudits
     IDisputes public immutable DISPUTES;
 
@@ -65,6 +68,7 @@ contract Audits is AuditsBase {
         uint8 stage,
         uint256 verdicts,
         bytes32 report,
+        bytes calldata answers,
         bytes32 salt
     ) external {
         uint256 due = Timetable.dealtIn(stage) + 1;
@@ -74,15 +78,17 @@ contract Audits is AuditsBase {
         _checkBonded(voter);
         if (!waited) revert NothingToReveal(voter, round, stage);
         {
-            bytes32 given =
-                Protocol.verdictsHash(window.beacon, window.acc, voter, stage, verdicts, report, salt);
+            bytes32 given = Protocol.verdictsHash(
+                window.beacon, window.acc, voter, stage, verdicts, report, keccak256(answers), salt
+            );
             bytes32 committed = _commitmentOf(voter, round, stage);
             if (given != committed) revert WrongReveal(committed, given);
         }
         if (verdicts >> (2 * window.size) != 0) revert VerdictsTooLong(verdicts, window.size);
+        _checkLength(answers.length, stage, window.size);
 
         _storeBallot(voter, round, stage, verdicts);
-        emit VerdictsRevealed(voter, round, stage, window.start, verdicts, report);
+        emit VerdictsRevealed(voter, round, stage, window.start, verdicts, report, answers, salt);
         _count(window, round, stage, verdicts);
     }
 
@@ -189,6 +195,12 @@ contract Audits is AuditsBase {
     }
 
     // ---- inside
+
+    /// @dev Whoever reads reveals reads no more than there can be.
+    function _checkLength(uint256 length, uint8 stage, uint256 size) private pure {
+        uint256 most = stage == 1 ? MOST_ANSWERS * size : 0;
+        if (length > most) revert AnswersTooLong(length, most);
+    }
 
     /// @dev Counts a voter's verdicts, an abstention too. Stage 2 is about some batches of the window only.
     function _count(IRounds.Window memory window, uint256 round, uint8 stage, uint256 verdicts) private {

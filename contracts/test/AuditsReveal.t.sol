@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IAudits} from "../src/interfaces/IAudits.sol";
 import {IRounds} from "../src/interfaces/IRounds.sol";
+import {Protocol} from "../src/libraries/Protocol.sol";
 import {AuditsTest} from "./AuditsTest.sol";
 
 /// @dev Revealing, and what it refuses. What the votes decide: see the tests of stage 1 and of disputes.
@@ -22,7 +23,7 @@ contract AuditsRevealTest is AuditsTest {
         uint256 start = rounds.windowStart(actors[5], R, 1);
         enter(R + 2);
         vm.expectEmit(address(audits));
-        emit IAudits.VerdictsRevealed(actors[5], R, 1, start, word, REPORT);
+        emit IAudits.VerdictsRevealed(actors[5], R, 1, start, word, REPORT, answersOf(1), SALT);
         revealWord(actors[5], R, 1, word);
         IAudits.Verdicts memory verdicts = audits.verdictsOf(actors[5], R, 1);
         eq(uint256(verdicts.ballot), uint256(IAudits.Ballot.Revealed));
@@ -93,7 +94,7 @@ contract AuditsRevealTest is AuditsTest {
         enter(R + 2);
         uint256 word = wordOf(actors[5], R, 1, list(A, A, A));
         vm.prank(operator);
-        audits.revealVerdicts(actors[5], R, 1, word, REPORT, SALT);
+        audits.revealVerdicts(actors[5], R, 1, word, REPORT, answersOf(1), SALT);
     }
 
     // ---- what does not
@@ -103,7 +104,7 @@ contract AuditsRevealTest is AuditsTest {
         enter(R + 2);
         expectRevert(abi.encodeWithSelector(IRounds.NotOwnerOrOperator.selector, actors[5], stranger));
         vm.prank(stranger);
-        audits.revealVerdicts(actors[5], R, 1, 21, REPORT, SALT);
+        audits.revealVerdicts(actors[5], R, 1, 21, REPORT, answersOf(1), SALT);
     }
 
     function testFuzz_revealVerdicts_worksInOneRoundOnly(uint256 late) public {
@@ -142,17 +143,47 @@ contract AuditsRevealTest is AuditsTest {
         revealWord(actors[5], R, 1, 21);
     }
 
-    function test_revealVerdicts_revertsForOtherVerdictsReportOrSalt() public {
+    function test_revealVerdicts_revertsForOtherVerdictsReportAnswersOrSalt() public {
         rounds.poke();
         commitWord(actors[5], R, 1, 21);
         enter(R + 2);
-        for (uint256 i = 0; i < 3; ++i) {
+        for (uint256 i = 0; i < 4; ++i) {
+            bytes memory answers = i == 3 ? bytes("") : answersOf(1);
             vm.expectPartialRevert(IAudits.WrongReveal.selector);
             vm.prank(actors[5]);
             audits.revealVerdicts(
-                actors[5], R, 1, i == 0 ? 22 : 21, i == 1 ? SALT : REPORT, i == 2 ? REPORT : SALT
+                actors[5], R, 1, i == 0 ? 22 : 21, i == 1 ? SALT : REPORT, answers, i == 2 ? REPORT : SALT
             );
         }
+    }
+
+    /// @dev 256 answers about each batch of the window at most, and none in stage 2.
+    function test_revealVerdicts_takesNoMoreAnswersThanThereCanBe() public {
+        rounds.poke();
+        uint256 most = 4 * 256 * rounds.windowOf(actors[5], R, 1).size;
+        _revealWith(1, most + 1, most);
+        _revealWith(1, most, most);
+        enter(R + 4);
+        _revealWith(2, 1, 0);
+        _revealWith(2, 0, 0);
+    }
+
+    function _revealWith(uint8 stage, uint256 length, uint256 most) private {
+        bytes memory answers = new bytes(length);
+        uint256 before = vm.snapshotState();
+        bytes32 dealer = rounds.poke();
+        bytes32 acc = rounds.roundAt(R).acc;
+        bytes32 hash =
+            Protocol.verdictsHash(dealer, acc, actors[5], stage, 0, REPORT, keccak256(answers), SALT);
+        vm.prank(actors[5]);
+        audits.commitVerdicts(actors[5], R, stage, dealer, acc, hash);
+        enter(stage == 1 ? R + 2 : R + 5);
+        if (length > most) {
+            expectRevert(abi.encodeWithSelector(IAudits.AnswersTooLong.selector, length, most));
+        }
+        vm.prank(actors[5]);
+        audits.revealVerdicts(actors[5], R, stage, 0, REPORT, answers, SALT);
+        if (length > most) vm.revertToState(before);
     }
 
     /// @dev The voter is in the hash: what another committed is of no use.

@@ -55,11 +55,12 @@ contract ProtocolTest is BaseTest {
         bytes32 b,
         address voter,
         uint256 verdicts,
+        bytes32 answers,
         bytes32 salt
     ) public pure {
         bytes32 tag = keccak256("sapo/2/verdicts");
-        bytes32 expected = keccak256(abi.encode(tag, a, b, voter, uint256(2), verdicts, b, salt));
-        eq(Protocol.verdictsHash(a, b, voter, 2, verdicts, b, salt), expected);
+        bytes32 expected = keccak256(abi.encode(tag, a, b, voter, uint256(2), verdicts, b, answers, salt));
+        eq(Protocol.verdictsHash(a, b, voter, 2, verdicts, b, answers, salt), expected);
     }
 
     function testFuzz_chunk_isPackedNotPadded(uint256 c, bytes memory records) public pure {

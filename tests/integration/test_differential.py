@@ -79,7 +79,10 @@ HASHES: dict[str, tuple[Callable[..., Any], list[Callable[[random.Random], Any]]
     "inner": (p.node_hash, [word, word]),
     "chunk": (p.chunk_hash, [number, lambda rng: rng.randbytes(20 * rng.randrange(33))]),
     "foldAcc": (p.fold_acc, [word, address, word, word, number]),
-    "verdictsHash": (p.verdicts_hash, [word, word, address, lambda rng: rng.choice((1, 2)), number, word, word]),
+    "verdictsHash": (
+        p.verdicts_hash,
+        [word, word, address, lambda rng: rng.choice((1, 2)), number, word, lambda rng: rng.randbytes(40), word],
+    ),
 }
 
 
@@ -128,7 +131,7 @@ COMMITTED: dict[str, tuple[str, Callable[[dict[str, Any]], list[Any]], Callable[
         "verdictsHash",
         lambda v: [
             *(raw(v["beacon"]), raw(v["acc"]), v["voter"], v["stage"]),
-            *(big(v["verdicts"]), raw(v["report"]), raw(v["salt"])),
+            *(big(v["verdicts"]), raw(v["report"]), raw(v["answers"]), raw(v["salt"])),
         ],
         raw,
     ),

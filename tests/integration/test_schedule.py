@@ -37,7 +37,7 @@ def due(network: Network, function: str, *arguments: Any) -> int:
 def test_when_verdicts_are_committed_and_revealed(network: Network, stage: int) -> None:
     node = address(network, 1)
     assert due(network, "commitVerdicts", node, R, stage, HASH, HASH, HASH) == R + schedule.COMMIT_AFTER[stage]
-    assert due(network, "revealVerdicts", node, R, stage, 1, HASH, HASH) == R + schedule.REVEAL_AFTER[stage]
+    assert due(network, "revealVerdicts", node, R, stage, 1, HASH, b"", HASH) == R + schedule.REVEAL_AFTER[stage]
 
 
 def test_when_a_batch_can_be_disputed_and_when_it_is_final(network: Network) -> None:

@@ -382,7 +382,11 @@ def commit_words(
 ) -> dict[int, Call]:
     """Commitments of any words, in the round in which they are due; the calls that reveal them."""
     acc, report, salt = voters[1].reader.round_at(R).acc, bytes(32), b"\7" * 32
-    hashes = {i: protocol.verdicts_hash(dealer, acc, voters[i].node, stage, w, report, salt) for i, w in words.items()}
+    hashes = {
+        i: protocol.verdicts_hash(dealer, acc, voters[i].node, stage, w, report, b"", salt) for i, w in words.items()
+    }
     commits = {i: (voters[i].node, R, stage, dealer, acc, h) for i, h in hashes.items()}
     send(network, [(i, Call("audits", "commitVerdicts", given), 0) for i, given in commits.items()])
-    return {i: Call("audits", "revealVerdicts", (voters[i].node, R, stage, w, report, salt)) for i, w in words.items()}
+    return {
+        i: Call("audits", "revealVerdicts", (voters[i].node, R, stage, w, report, b"", salt)) for i, w in words.items()
+    }

@@ -32,8 +32,12 @@ COMPUTED = {
         raw(c["acc"]), c["node"], raw(c["manifest"]), raw(c["root"]), big(c["claim"])
     ),
     "verdicts_hash": lambda c: p.verdicts_hash(
-        raw(c["beacon"]), raw(c["acc"]), c["voter"], c["stage"], big(c["verdicts"]), raw(c["report"]), raw(c["salt"])
+        raw(c["beacon"]), raw(c["acc"]), c["voter"], c["stage"], big(c["verdicts"]), raw(c["report"]),
+        raw(c["answers"]), raw(c["salt"]),
     ),
+    "spot_key": lambda c: p.spot_key(raw(c["beacon"]), raw(c["seed"]), c["index"]),
+    "spots": lambda c: p.spots(raw(c["key"]), c["completions"], c["count"]),
+    "probe": lambda c: p.probe(raw(c["key"]), c["i"], big(c["lo"]), big(c["last"])),
     "claim_word": lambda c: p.claim_word([bool(bit) for bit in c["bits"]]),
 }  # fmt: skip
 
@@ -46,15 +50,16 @@ ABI = {  # what follows the tag: types, then the names of the vector's fields
     ),
     "stream_value": (["bytes32", "uint256"], ["key", "t"]),
     "node": (WORD * 2, ["left", "right"]),
+    "spot_key": (["bytes32", "bytes32", "uint256"], ["beacon", "seed", "index"]),
     "leaf": (["uint256", "uint256", "bytes32"], ["i", "n", "records_root"]),
     "fold_acc": (["bytes32", "address", "bytes32", "bytes32", "uint256"], ["acc", "node", "manifest", "root", "claim"]),
     "verdicts_hash": (
-        ["bytes32", "bytes32", "address", "uint256", "uint256", "bytes32", "bytes32"],
-        ["beacon", "acc", "voter", "stage", "verdicts", "report", "salt"],
+        ["bytes32", "bytes32", "address", "uint256", "uint256", "bytes32", "hashed", "bytes32"],
+        ["beacon", "acc", "voter", "stage", "verdicts", "report", "answers", "salt"],
     ),
 }  # fmt: skip
 TAGS = {"beacon": "beacon", "task_seed": "task", "stream_key": "stream", "node": "node", "leaf": "leaf",
-        "verdicts_hash": "verdicts"}  # fmt: skip
+        "verdicts_hash": "verdicts", "spot_key": "spot"}  # fmt: skip
 
 words = st.binary(min_size=32, max_size=32)
 leaves = st.lists(words, min_size=1, max_size=20)
@@ -73,11 +78,13 @@ def same(found, expected):
 def independent(section, case):
     """The hash by eth_abi, without any function of the module under test."""
     types, names = ABI[section]
-    values = [
-        raw(case[name]) if kind == "bytes32" else big(case[name]) if isinstance(case[name], str) and kind == "uint256"
-        else case[name]
-        for kind, name in zip(types, names, strict=True)
-    ]  # fmt: skip
+    read = {
+        "bytes32": raw,
+        "hashed": lambda text: keccak(raw(text)),
+        "uint256": lambda value: big(value) if isinstance(value, str) else value,
+    }
+    values = [read.get(kind, str)(case[name]) for kind, name in zip(types, names, strict=True)]
+    types = ["bytes32" if kind == "hashed" else kind for kind in types]
     if section in TAGS:
         types, values = ["bytes32", *types], [keccak(f"sapo/2/{TAGS[section]}".encode()), *values]
     return keccak(encode(types, values))
@@ -150,7 +157,7 @@ def test_every_field_and_every_tag_is_in_its_hash():
             changed = _changed(case[name])
             seen.add(COMPUTED[section](case | {name: changed}))
         assert len(seen) == len(names) + 1, section
-    assert len({case["out"] for case in VECTORS["tags"]}) == 8
+    assert len({case["out"] for case in VECTORS["tags"]}) == 11
 
 
 def _changed(value):

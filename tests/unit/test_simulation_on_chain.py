@@ -80,10 +80,10 @@ class Chain:
                 continue
             kept = [int(v) for v in ballots.verdicts[voter][counted]]
             word = sum(v << (2 * j) for j, v in enumerate(kept))
-            hash_ = protocol.verdicts_hash(beacon, acc, node, stage, word, b"\2" * 32, salt)
+            hash_ = protocol.verdicts_hash(beacon, acc, node, stage, word, b"\2" * 32, b"", salt)
             commits.append((node, Call("audits", "commitVerdicts", (node, ROUND, stage, beacon, acc, hash_)), 0))
             if voter not in silent:
-                args = (node, ROUND, stage, word, b"\2" * 32, salt)
+                args = (node, ROUND, stage, word, b"\2" * 32, b"", salt)
                 reveals.append((node, Call("audits", "revealVerdicts", args), 0))
         self.send(commits)
         return reveals

@@ -14,6 +14,7 @@ from sapo_verifier.ipfs import BlockUnavailable
 from sapo_verifier.objects import BatchManifest, GroupBlock, PolicyManifest, Record, split_records, unpack_records
 from sapo_verifier.protocol import RECORD_BYTES
 from sapo_verifier.spec import BaseRule, Spec
+from sapo_verifier.spots import Spots
 from sapo_verifier.tasks import Task, TaskWorker, deal, render
 
 Status = Literal["pass", "fail", "void", "unknown"]
@@ -44,13 +45,33 @@ class Store(Protocol):
 TokenizerFinder = Callable[[BaseRule], Tokenizer]  # raises bases.BaseMissingError
 
 
+@dataclass(frozen=True)
+class Recomputed:
+    """What running the declared policy on a batch gave. result: of the `policy` check.
+
+    answers: to the questions of the audit's spots, in the draw's order; none unless the check passed. hides: it is
+    void, as the policy is too ill-conditioned to tell, and yet no pass came near the record: to be disputed.
+    """
+
+    result: CheckResult
+    answers: tuple[int, ...] = ()
+    hides: bool = False
+
+
 class PolicyModel(Protocol):
     """What answers the `policy` check: see model.policy_model, which needs torch."""
 
     runs: bool  # whether it runs models here, so that weights are worth fetching
     seconds: float  # spent so far
 
-    def __call__(self, audit: "Audit") -> CheckResult: ...
+    def __call__(self, audit: "Audit") -> Recomputed:
+        """Runs the policy on the audit's spots; on every completion, and without questions, if it has none."""
+        ...
+
+    def judge(self, audit: "Audit", answers: Sequence[int]) -> CheckResult:
+        """The check `answers`: what a voter whose spots are the audit's answered about the batch. It fails where an
+        answer is false or a spot fails `policy`, and is void where that cannot be told."""
+        ...
 
 
 class SlotError(ObjectError):
@@ -172,13 +193,25 @@ class Dealt:
 class Audit(Documents):
     """One batch under audit. `schema` is the first check that relies on the documents.
 
-    dealt_before: by who made the batch on this machine; None: the tasks are dealt here and now.
+    dealt_before: by who made the batch on this machine; None: the tasks are dealt here and now. spots: the completions
+    on which the policy is run, and what is asked about them; None: it is run on all, and nothing is asked.
     """
 
     worker: TaskWorker
     tokenizer: TokenizerFinder
     model: PolicyModel | None = None
     dealt_before: Dealt | None = None
+    spots: Spots | None = None
+
+    @cached_property
+    def recomputed(self) -> Recomputed | None:
+        """The policy's own pass, once; None without a model. For batches that passed the checks before it."""
+        return None if self.model is None else self.model(self)
+
+    @property
+    def leaves(self) -> Sequence[int]:
+        """The completions i = slot · G + k on which the policy is run."""
+        return range(self.facts.slots * self.spec.group_size) if self.spots is None else self.spots.leaves
 
     @cached_property
     def wanted(self) -> dict[bytes, int]:

@@ -201,9 +201,9 @@ def sampling(audit: Audit) -> CheckResult:
 
 def policy(audit: Audit) -> CheckResult:
     """The intervals are the declared policy's. Needs the model: see model/policy_check.py."""
-    if audit.model is None:
+    if audit.recomputed is None:
         return CheckResult("policy", "unknown", "the policy's own probabilities were not recomputed here")
-    return audit.model(audit)
+    return audit.recomputed.result
 
 
 CHECKS: tuple[Check, ...] = (

@@ -135,6 +135,36 @@ def window(start: int, count: int, own: int | None, size: int) -> list[int]:
     return [position for position in cycle if position != own][:size]
 
 
+# --- spot checks -----------------------------------------------------------------------------------------------------
+
+
+def spot_key(beacon: bytes, seed: bytes, index: int) -> bytes:
+    """What a voter's spots in the batch at `index` are drawn with. beacon: of round r + 1; seed: the voter's, of r."""
+    return H("spot", beacon, seed, index)
+
+
+def spots(key: bytes, completions: int, count: int) -> list[int]:
+    """The completions i = slot · G + k that a voter recomputes, min(count, completions) of them, in the draw's order: a
+    partial Fisher–Yates shuffle of 0 … completions − 1."""
+    places = list(range(completions))
+    for j in range(min(count, completions)):
+        other = j + int.from_bytes(keccak(key + word(j)), "big") % (completions - j)
+        places[j], places[other] = places[other], places[j]
+    return places[:count]
+
+
+def probe(key: bytes, i: int, lo: int, last: int) -> int | None:
+    """u', a number outside the published interval lo … last of completion i: which token owns it, only who runs the
+    policy can say. None where the interval leaves nothing. Raises ValueError for an interval that is none."""
+    width = last - lo + 1
+    if not 0 < width <= 1 << 64:
+        raise ValueError(f"{lo} … {last} is no interval of 64-bit integers")
+    if width == 1 << 64:
+        return None
+    value = int.from_bytes(H("probe", key, i), "big") % ((1 << 64) - width)
+    return value if value < lo else value + width
+
+
 # --- trees -----------------------------------------------------------------------------------------------------------
 
 
@@ -216,10 +246,10 @@ def fold_acc(acc: bytes, node: str, manifest: bytes, root: bytes, claim: int) ->
 
 
 def verdicts_hash(
-    beacon: bytes, acc: bytes, voter: str, stage: int, verdicts: int, report: bytes, salt: bytes
+    beacon: bytes, acc: bytes, voter: str, stage: int, verdicts: int, report: bytes, answers: bytes, salt: bytes
 ) -> bytes:
-    """What a voter commits to; the voter is in it, so that nobody can copy a commitment."""
-    return H("verdicts", beacon, acc, voter, stage, verdicts, report, salt)
+    """What a voter commits to; the voter is in it, so that nobody can copy a commitment. answers: the bytes of them."""
+    return H("verdicts", beacon, acc, voter, stage, verdicts, report, keccak(answers), salt)
 
 
 def claim_word(bits: Sequence[bool]) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sapo_client.state.sqlite import open_database
 from sapo_verifier import protocol
+from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.cid import block_digest
 from sapo_verifier.schedule import COMMIT_AFTER
@@ -30,19 +31,28 @@ def deal_of(reader: ChainReader, round_: int, stage: int) -> Deal | None:
 
 @dataclass(frozen=True)
 class Ballot:
-    """One commitment. word: bits 2j and 2j+1 for the j-th batch of the window; report: the block, salt: 32 bytes."""
+    """One commitment. word: bits 2j and 2j+1 for the j-th batch of the window; report: the block, salt: 32 bytes;
+    answers: the bytes of what the spots of accepted batches asked (docs/protocol.md, Answers)."""
 
     deal: Deal
     word: int
     report: bytes
     salt: bytes
+    answers: bytes = b""
 
     def hash(self, voter: str) -> bytes:
         """What is committed (docs/protocol.md, Commitment)."""
         deal = self.deal
+        report = block_digest(self.report)
         return protocol.verdicts_hash(
-            deal.beacon, deal.acc, voter, deal.stage, self.word, block_digest(self.report), self.salt
+            deal.beacon, deal.acc, voter, deal.stage, self.word, report, self.answers, self.salt
         )
+
+    def reveal(self, voter: str) -> Call:
+        """What opens the commitment."""
+        deal, report = self.deal, block_digest(self.report)
+        arguments = (voter, deal.round, deal.stage, self.word, report, self.answers, self.salt)
+        return Call("audits", "revealVerdicts", arguments)
 
 
 class BallotBox:
@@ -53,16 +63,17 @@ class BallotBox:
         self._db = open_database(
             path,
             "ballot (round INTEGER, stage INTEGER, beacon BLOB, acc BLOB, word TEXT NOT NULL, "
-            "report BLOB NOT NULL, salt BLOB NOT NULL, PRIMARY KEY (round, stage, beacon, acc))",
+            "report BLOB NOT NULL, salt BLOB NOT NULL, answers BLOB NOT NULL, PRIMARY KEY (round, stage, beacon, acc))",
             "move it away: the node then goes on, but verdicts that it committed and did not reveal cost it a fee",
         )
 
     def put(self, ballot: Ballot) -> Ballot:
         """The ballot that counts from now on: this one, or the one that was there first for its deal."""
         deal = ballot.deal
-        row = (deal.round, deal.stage, deal.beacon, deal.acc, hex(ballot.word), ballot.report, ballot.salt)
+        key, opens = (deal.round, deal.stage, deal.beacon, deal.acc), (ballot.report, ballot.salt, ballot.answers)
+        row = (*key, hex(ballot.word), *opens)
         with self._db:
-            self._db.execute("INSERT INTO ballot VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
+            self._db.execute("INSERT INTO ballot VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
         stored = self.get(deal)
         assert stored is not None
         return stored
@@ -73,12 +84,12 @@ class BallotBox:
     def all_of(self, round_: int, stage: int) -> list[Ballot]:
         """One for each deal that there was: more than one only after a reorganization."""
         rows = self._db.execute(
-            "SELECT beacon, acc, word, report, salt FROM ballot WHERE round = ? AND stage = ? ORDER BY rowid",
+            "SELECT beacon, acc, word, report, salt, answers FROM ballot WHERE round = ? AND stage = ? ORDER BY rowid",
             (round_, stage),
         )
         return [
-            Ballot(Deal(round_, stage, beacon, acc), int(word, 16), report, salt)
-            for beacon, acc, word, report, salt in rows
+            Ballot(Deal(round_, stage, beacon, acc), int(word, 16), report, salt, answers)
+            for beacon, acc, word, report, salt, answers in rows
         ]
 
     def drop_before(self, round_: int) -> None:

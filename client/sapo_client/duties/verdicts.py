@@ -20,7 +20,6 @@ from sapo_verifier.chain.audits import BallotState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import coins
 from sapo_verifier.checks import Verdict, verdict
-from sapo_verifier.cid import block_digest
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.objects import MAX_FINDING_REASON, MAX_FINDINGS, BatchVerdict, Finding, VerdictReport
 from sapo_verifier.schedule import COMMIT_AFTER, REVEAL_AFTER
@@ -60,8 +59,7 @@ class Verdicts:
             )
             return
         self.blocks.keep([ballot.report], current)
-        digest = block_digest(ballot.report)
-        call = Call("audits", "revealVerdicts", (self.actor.node, voted, stage, ballot.word, digest, ballot.salt))
+        call = ballot.reveal(self.actor.node)
         beacon = (voted + COMMIT_AFTER[stage], ballot.deal.beacon)
         put_anew(self.actor.outbox, f"reveal/{voted}/{stage}", call, deadline_round=current, beacon=beacon)
 

@@ -117,14 +117,17 @@ interface IAudits {
     event VerdictsCommitted(address indexed voter, uint256 indexed round, uint8 indexed stage, bytes32 hash);
 
     /// @notice A voter revealed its verdicts: bits 2j and 2j+1 for the j-th batch of its window, which starts at the
-    /// round's batch `start`. `report` is the digest of the report that says why.
+    /// round's batch `start`. `report` is the digest of the report that says why; `answers` are 4 bytes for each spot of
+    /// each batch that is accepted, and `salt` says which spots those were: both are judged off chain.
     event VerdictsRevealed(
         address indexed voter,
         uint256 indexed round,
         uint8 indexed stage,
         uint256 start,
         uint256 verdicts,
-        bytes32 report
+        bytes32 report,
+        bytes answers,
+        bytes32 salt
     );
 
     /// @notice How a batch ends if nothing more happens is another than before.
@@ -161,6 +164,9 @@ interface IAudits {
 
     /// @notice The verdicts have bits beyond the window.
     error VerdictsTooLong(uint256 verdicts, uint256 size);
+
+    /// @notice No window has spots for so many answers; there are none in stage 2.
+    error AnswersTooLong(uint256 length, uint256 most);
 
     /// @notice In stage 2 the verdict about a batch that is not disputed has to be 0.
     error NotInStage2(uint256 index, uint256 verdict);
@@ -208,13 +214,15 @@ interface IAudits {
     /// @param verdicts Bits 2j and 2j+1 for the j-th batch of the window: 0 abstain, 1 accept, 2 reject, 3 void; all
     /// others 0, in stage 2 also those of batches that are not disputed
     /// @param report The digest of the report
-    /// @param salt What kept the commitment secret
+    /// @param answers To the questions of its spot checks, 4 bytes each; none in stage 2
+    /// @param salt What kept the commitment secret; in stage 1 the seed of its spots
     function revealVerdicts(
         address voter,
         uint256 round,
         uint8 stage,
         uint256 verdicts,
         bytes32 report,
+        bytes calldata answers,
         bytes32 salt
     ) external;
 

@@ -163,6 +163,7 @@ library Protocol {
     /// @param acc The running hash of the round that is judged, when it was over
     /// @param verdicts Two bits for each batch of the window
     /// @param report The digest of the report
+    /// @param answers keccak256 of the answers to the spot checks' questions
     function verdictsHash(
         bytes32 beacon_,
         bytes32 acc,
@@ -170,9 +171,10 @@ library Protocol {
         uint256 stage,
         uint256 verdicts,
         bytes32 report,
+        bytes32 answers,
         bytes32 salt
     ) internal pure returns (bytes32) {
-        return keccak256(abi.encode(VERDICTS, beacon_, acc, voter, stage, verdicts, report, salt));
+        return keccak256(abi.encode(VERDICTS, beacon_, acc, voter, stage, verdicts, report, answers, salt));
     }
 
     /// @notice How many ones a claim has.

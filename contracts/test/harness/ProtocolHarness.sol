@@ -93,9 +93,10 @@ contract ProtocolHarness {
         uint256 stage,
         uint256 verdicts,
         bytes32 report,
+        bytes memory answers,
         bytes32 salt
     ) external pure returns (bytes32) {
-        return Protocol.verdictsHash(beacon_, acc, voter, stage, verdicts, report, salt);
+        return Protocol.verdictsHash(beacon_, acc, voter, stage, verdicts, report, keccak256(answers), salt);
     }
 
     function holds(uint64 u, uint64 lo, uint64 last) external pure returns (bool) {

@@ -160,7 +160,7 @@ abstract contract Swarm {
             position = (position + 1) % head.count;
         }
         bytes32 dealer = ROUNDS.beacon(stage == 1 ? round + 1 : round + 4);
-        bytes32 hash = Protocol.verdictsHash(dealer, head.acc, voter, stage, word, REPORT, SALT);
+        bytes32 hash = Protocol.verdictsHash(dealer, head.acc, voter, stage, word, REPORT, keccak256(""), SALT);
         uint256 key = 2 * round + stage;
         if (_waits[voter][key]) return;
         vm.prank(voter);
@@ -177,7 +177,7 @@ abstract contract Swarm {
         uint256 key = 2 * round + stage;
         if (!_waits[voter][key]) return;
         vm.prank(voter);
-        AUDITS.revealVerdicts(voter, round, stage, _words[voter][key], REPORT, SALT);
+        AUDITS.revealVerdicts(voter, round, stage, _words[voter][key], REPORT, "", SALT);
         _waits[voter][key] = false;
         _remember(voter, round, stage, _words[voter][key]);
     }

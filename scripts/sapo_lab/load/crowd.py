@@ -120,7 +120,7 @@ class Crowd:
             accepted = {info.first + each: Verdict.ACCEPT for each in window}
             report = report_block(voted, 1, node, accepted, {index: [] for index in accepted})
             ballots.append((word, report))
-            hash_ = protocol.verdicts_hash(dealer, info.acc, node, 1, word, block_digest(report), SALT)
+            hash_ = protocol.verdicts_hash(dealer, info.acc, node, 1, word, block_digest(report), b"", SALT)
             arguments = (node, voted, 1, dealer, info.acc, hash_)
             sendings.append(Sending(node, Call("audits", "commitVerdicts", arguments)))
         self._ballots[voted] = ballots
@@ -130,7 +130,7 @@ class Crowd:
         ballots = self._ballots.pop(voted, [])
         self._put([report for _, report in ballots])
         return [
-            Sending(node, Call("audits", "revealVerdicts", (node, voted, 1, word, block_digest(report), SALT)))
+            Sending(node, Call("audits", "revealVerdicts", (node, voted, 1, word, block_digest(report), b"", SALT)))
             for node, (word, report) in zip(self._nodes, ballots, strict=bool(ballots))
         ]
 

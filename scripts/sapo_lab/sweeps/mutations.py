@@ -6,13 +6,14 @@ What is changed is hashed, rooted and claimed again (`batches.Draft.seal`), so t
 import copy
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sapo_devnet.formula.judging import by_formula
 from sapo_devnet.formula.policy import EOS, VOCAB
 from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, Draft, Sealed, loose_json
-from sapo_verifier.audit import Audit, CheckResult
+from sapo_verifier.audit import Audit, CheckResult, Recomputed
 from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
@@ -224,8 +225,11 @@ class StandIn:
     runs: bool = False
     seconds: float = 0.0
 
-    def __call__(self, audit: Audit) -> CheckResult:
-        return by_formula(audit)
+    def __call__(self, audit: Audit) -> Recomputed:
+        return Recomputed(by_formula(audit))
+
+    def judge(self, audit: Audit, answers: Sequence[int]) -> CheckResult:
+        return CheckResult("answers", "unknown", "no voter answers here")
 
     def audits(self, audit: Audit) -> Audit:
         """The audit, with this policy to answer its last check."""

@@ -25,7 +25,7 @@ FRAME = 120  # bytes of a signed transaction beside its call: fees, nonce, signa
 def calls_of(round_: int, luck: random.Random) -> dict[str, Call]:
     """What a node that publishes and votes sends in a round, every third one with the beacon and a second stage."""
     word, digest = luck.getrandbits(256), luck.randbytes(32)
-    reveal = (NODE, round_, 1, word, digest, digest)
+    reveal = (NODE, round_, 1, word, digest, luck.randbytes(128), digest)
     made = {
         f"commit/{round_}": Call("rounds", "commitPolicy", (NODE, round_, digest, 4)),
         f"submit/{round_}": Call("rounds", "submit", (NODE, round_, digest, digest, digest, word)),

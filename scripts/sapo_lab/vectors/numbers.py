@@ -7,7 +7,7 @@ def hashes() -> dict[str, list[Case]]:
     from sapo_verifier import protocol as p
 
     out: dict[str, list[Case]] = {}
-    tags = ("beacon", "task", "stream", "draw", "leaf", "node", "chunk", "verdicts")
+    tags = ("beacon", "task", "stream", "draw", "leaf", "node", "chunk", "verdicts", "window", "spot", "probe")
     out["tags"] = [{"tag": tag, "out": hexed(p.tag_word(tag))} for tag in tags]
 
     beacons = [
@@ -67,6 +67,25 @@ def hashes() -> dict[str, list[Case]]:
             ((0, 1), (0, 2), (1, 2), (2, 3), (7, 16), (16, 17), (39, 40), (999, 1000), (2**40 - 1, 2**40))
         )
     ]  # fmt: skip
+    out["spot_key"] = [
+        {"beacon": hexed(digest(f"beacon/{i}")), "seed": hexed(digest(f"seed/{i}")), "index": index,
+         "out": hexed(p.spot_key(digest(f"beacon/{i}"), digest(f"seed/{i}"), index))}
+        for i, index in enumerate((0, 1, 2**40))
+    ]  # fmt: skip
+    out["spots"] = [
+        {"key": hexed(digest(f"spots/{i}")), "completions": completions, "count": count,
+         "out": p.spots(digest(f"spots/{i}"), completions, count)}
+        for i, (completions, count) in enumerate(
+            ((1, 1), (2, 1), (32, 1), (32, 4), (128, 4), (8, 8), (8, 256), (256, 16))
+        )
+    ]  # fmt: skip
+    ends = 2**64 - 1
+    intervals = [(0, 0), (0, 2**63), (5, 2**63), (ends, ends), (1, ends), (0, ends - 1), (2**62, 3 * 2**62)]
+    out["probe"] = [
+        {"key": hexed(digest(f"probe/{i}")), "i": 17 * i, "lo": u64(lo), "last": u64(last),
+         "out": u64(p.probe(digest(f"probe/{i}"), 17 * i, lo, last) or 0)}
+        for i, (lo, last) in enumerate(intervals)
+    ]  # fmt: skip
     windows = [
         (0, 1, None, 8), (0, 1, 0, 8), (1, 2, 0, 8), (1, 2, 1, 8), (3, 5, None, 8), (3, 5, 4, 3), (3, 5, 0, 3),
         (4, 5, 4, 32), (2, 9, 1, 8), (2, 9, None, 8), (38, 40, 3, 4), (38, 40, 39, 4), (0, 40, 39, 32),
@@ -90,9 +109,10 @@ def hashes() -> dict[str, list[Case]]:
     ]
     out["verdicts_hash"] = [
         {"beacon": hexed(digest("beacon")), "acc": hexed(digest("acc")), "voter": NODES[i + 1], "stage": 1 + i % 2,
-         "verdicts": u256(v), "report": hexed(r), "salt": hexed(s),
-         "out": hexed(p.verdicts_hash(digest("beacon"), digest("acc"), NODES[i + 1], 1 + i % 2, v, r, s))}
-        for i, (v, r, s) in enumerate(votes)
+         "verdicts": u256(v), "report": hexed(r), "answers": hexed(a),
+         "salt": hexed(s),
+         "out": hexed(p.verdicts_hash(digest("beacon"), digest("acc"), NODES[i + 1], 1 + i % 2, v, r, a, s))}
+        for i, ((v, r, s), a) in enumerate(zip(votes, (b"\0\0\0\6\0\0\xc0\xde", b"", b"\0" * 4), strict=True))
     ]  # fmt: skip
     claims = ([0], [1], [1, 0, 1, 1], [0] * 8 + [1], [0] * 255 + [1], [1] * 256)
     out["claim_word"] = [{"bits": bits, "out": u256(p.claim_word([bool(bit) for bit in bits]))} for bits in claims]

@@ -82,6 +82,7 @@ REVERTS = {
     "NothingToReveal": "the voter {voter} has no verdicts of round {round}, stage {stage}, that wait to be revealed",
     "VerdictsAlreadyCommitted": "the verdicts of {voter} on round {round}, stage {stage}, are committed already, and "
     "cannot be replaced",
+    "AnswersTooLong": "the answers take {length} bytes, and there can be {most}; this is a fault of the client",
     "VerdictsTooLong": "the verdicts have bits beyond a window of {size} batches; this is a fault of the client",
     "WrongReveal": "what is revealed hashes to {revealed}, and {committed} was committed; reveal what was committed",
     "ZeroCommitment": "the commitment of {voter} for round {round} is zero; this is a fault of the client",

@@ -1,7 +1,9 @@
 """The parts of a verifier that run a policy. Only this package's modules import torch, and only `policy_check` is
 needed by a caller: take it from `policy_model`, which says in words what is missing."""
 
-from sapo_verifier.audit import Audit, CheckResult, PolicyModel
+from collections.abc import Sequence
+
+from sapo_verifier.audit import Audit, CheckResult, PolicyModel, Recomputed
 from sapo_verifier.bases import Bases
 
 INSTALL = "pip install 'sapo-network[model]'"
@@ -17,8 +19,11 @@ class NoTorch:
     def __init__(self, missing: str) -> None:
         self._missing = missing
 
-    def __call__(self, audit: Audit) -> CheckResult:
-        return CheckResult("policy", "unknown", f"{self._missing} is not installed here: {INSTALL}")
+    def __call__(self, audit: Audit) -> Recomputed:
+        return Recomputed(CheckResult("policy", "unknown", f"{self._missing} is not installed here: {INSTALL}"))
+
+    def judge(self, audit: Audit, answers: Sequence[int]) -> CheckResult:
+        return CheckResult("answers", "unknown", f"{self._missing} is not installed here: {INSTALL}")
 
 
 def policy_model(bases: Bases, *, device: str = "cpu") -> PolicyModel:

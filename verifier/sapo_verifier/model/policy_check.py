@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sapo_verifier.audit import Audit, CheckResult, Status
+from sapo_verifier.audit import Audit, CheckResult, Recomputed, Status
 from sapo_verifier.bases import Bases
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
@@ -37,6 +37,10 @@ class Claimed(NamedTuple):
     k: int
     records: list[Record]
     passage: Passage
+
+    def leaf(self, audit: Audit) -> int:
+        """i = slot · G + k."""
+        return self.slot * audit.spec.group_size + self.k
 
 
 class Held:
@@ -85,30 +89,36 @@ class PolicyModels:
         self.seconds = 0.0
         self._held: dict[bytes, Held] = {}  # by the base's digest
 
-    def __call__(self, audit: Audit) -> CheckResult:
+    def __call__(self, audit: Audit) -> Recomputed:
         started = time.monotonic()
         result = self._answer(audit)
         self.seconds += time.monotonic() - started
         return result
 
-    def _answer(self, audit: Audit) -> CheckResult:
+    def judge(self, audit: Audit, answers: Sequence[int]) -> CheckResult:
+        raise NotImplementedError
+
+    def _answer(self, audit: Audit) -> Recomputed:
         try:
             weights = declared_weights(audit)
             claims = read_claims(audit, self._bases)
             model = self._model(audit, weights)
-            passages, us = [claim.passage for claim in claims], [[0] * len(claim.records) for claim in claims]
-            found = positions(model, passages, us, audit.base.vocab, batch_tokens=self._batch_tokens)
+            passages = [claim.passage for claim in claims]
+            found = positions(model, passages, asked(audit, claims), audit.base.vocab, batch_tokens=self._batch_tokens)
         except WeightsError as error:
-            return CheckResult("policy", "fail", str(error))
+            return Recomputed(CheckResult("policy", "fail", str(error)))
         except StoreFailed as error:
-            return CheckResult("policy", "unknown", str(error))
+            return Recomputed(CheckResult("policy", "unknown", str(error)))
         except (BlockError, NotFiniteError, PromptError) as error:
-            return CheckResult("policy", "void", str(error))
+            return Recomputed(CheckResult("policy", "void", str(error)))
         except SapoError as error:  # the base is not here, or does not load
-            return CheckResult("policy", "unknown", str(error))
+            return Recomputed(CheckResult("policy", "unknown", str(error)))
         except (RuntimeError, MemoryError) as error:  # how torch says that memory is short; weights cannot cause it
-            return CheckResult("policy", "unknown", f"this machine could not run the model: {error}")
-        return compare(claims, found)
+            return Recomputed(CheckResult("policy", "unknown", f"this machine could not run the model: {error}"))
+        result = compare(claims, found)
+        if audit.spots is None or result.status != "pass":
+            return Recomputed(result)
+        return Recomputed(result, answers_of(audit, claims, found))
 
     def _model(self, audit: Audit, weights: bytes | None) -> Any:
         """The base's model with these weights; None: the base's own."""
@@ -156,11 +166,15 @@ def declared_weights(audit: Audit) -> bytes | None:
 
 
 def read_claims(audit: Audit, bases: Bases) -> list[Claimed]:
-    """Every completion, its prompt encoded. Raises PromptError; BaseMissingError where the base is not here."""
+    """Every completion on which the policy is run, its prompt encoded. Raises PromptError; BaseMissingError where the
+    base is not here."""
     base, tokenizer = audit.base, bases.tokenizer(audit.base)
     longest = base.longest_prompt(audit.spec.max_prompt_bytes)  # in bytes too: no token is shorter than one
+    wanted = {divmod(i, audit.spec.group_size) for i in audit.leaves}
     claims = []
     for slot, group in enumerate(audit.groups):
+        if all(slot != of for of, _ in wanted):
+            continue
         if len(group.prompt.encode()) > longest:  # possible only where this machine could not deal the task
             raise PromptError(f"slot {slot}: the prompt is longer than any that can be dealt")
         try:
@@ -170,8 +184,30 @@ def read_claims(audit: Audit, bases: Bases) -> list[Claimed]:
         if max(prompt) >= base.vocab or len(prompt) + audit.spec.max_new_tokens > base.context:
             raise PromptError(f"slot {slot}: the prompt's {len(prompt)} tokens do not fit the base {base.id}")
         for k, records in enumerate(audit.completions[slot]):
+            if (slot, k) not in wanted:
+                continue
             claims.append(Claimed(slot, k, records, Passage(prompt, [record.token for record in records])))
     return claims
+
+
+def asked(audit: Audit, claims: Sequence[Claimed]) -> list[list[int]]:
+    """Per completion and position the number whose owner is wanted: that of the spot's question where it stands."""
+    us = [[0] * len(claim.records) for claim in claims]
+    for u, claim in zip(us, claims, strict=True):
+        if audit.spots is not None:
+            question = audit.spots.question(claim.leaf(audit), claim.records)
+            u[question.t] = question.u or 0
+    return us
+
+
+def answers_of(audit: Audit, claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> tuple[int, ...]:
+    """The tokens that own what the spots ask for, in the order of the draw; 0 where nothing is asked."""
+    assert audit.spots is not None
+    answers = {}
+    for claim, own in zip(claims, found, strict=True):
+        question = audit.spots.question(claim.leaf(audit), claim.records)
+        answers[claim.leaf(audit)] = 0 if question.u is None else own[question.t].chosen
+    return tuple(answers[i] for i in audit.spots.leaves)
 
 
 def compare(claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> CheckResult:
