@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sapo_devnet.checkout import ROOT
-from sapo_lab.simulation import answers, spots
+from sapo_lab.simulation import answers, spots, turnouts
 from sapo_lab.simulation import rules as r
 from sapo_lab.simulation.answers import Costs, Faker, Others
 from sapo_lab.simulation.choices import Rules
@@ -152,10 +152,23 @@ def test_an_audit_costs_an_eighth_of_generating_where_draws_times_spots_are_a_qu
         assert Costs().audit(Rules(completions=completions, draws=draws), drawn) == 1 / 8
 
 
+# --- turnout ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_least_turnout_is_where_something_begins_to_lose():
+    assert [turnouts.least(lambda turnout, at=at: turnout >= at) for at in (0.345, 0.6, 1.0, 0.0, 2.0)] == [
+        "35 %", "60 %", "100 %", "any", "never",
+    ]  # fmt: skip
+    for turnout, loses in ((0.35, False), (0.36, True)):
+        assert turnouts.making_up_loses(Rules(), 4, 1_000, 0.2, 0.0, turnout) == loses
+    for turnout, loses in ((0.4, False), (0.5, True)):
+        assert turnouts.faking_loses(Rules(), 4, 1_000, 0.2, SEED, Costs(), turnout) == loses
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["spots", "spots --right 0", "answers"])
+@pytest.mark.parametrize("what", ["spots", "spots --right 0", "answers", "turnouts"])
 def test_the_page_shows_what_the_commands_print(what, capsys):
     page = (ROOT / "docs" / "economics.md").read_text(encoding="utf-8")
     assert main(what.split()) == 0

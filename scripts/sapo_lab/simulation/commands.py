@@ -31,13 +31,14 @@ HELP = """what to show:
   outage       what it costs an honest node to be away
   spots        what false completions bring where voters recompute a few, exact
   answers      what accepting unseen brings where answers are shown and looked at
+  turnouts     how many have to vote for a bond to deter both
   caps         what a cap on a verdict's pay leaves of it, exact
   plot         write docs/results/economics.png and docs/results/economics.csv
 
 `values` and `attacks` take minutes; with --keep FILE they go on where they were cut short.
 """
 SHOWS = ("rounds", "table", "values", "attacks", "censors", "junk", "coverage", "thresholds", "convictions",
-         "detection", "choices", "grinding", "outage", "spots", "answers", "caps", "plot")  # fmt: skip
+         "detection", "choices", "grinding", "outage", "spots", "answers", "turnouts", "caps", "plot")  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shows(options: argparse.Namespace, rules: Rules) -> dict[str, Callable[[], str]]:
-    from sapo_lab.simulation import answers, grinding, odds, outage, spots, tables, values
+    from sapo_lab.simulation import answers, grinding, odds, outage, spots, tables, turnouts, values
     from sapo_lab.simulation.cells import Cells
     from sapo_lab.simulation.strategies import swarm
     from sapo_lab.simulation.text import members
@@ -110,6 +111,7 @@ def _shows(options: argparse.Namespace, rules: Rules) -> dict[str, Callable[[], 
         "outage": lambda: outage.table(rules),
         "spots": lambda: spots.table(rules, nodes, options.right / 100, hides=options.hides),
         "answers": looked_at,
+        "turnouts": lambda: turnouts.table(rules, nodes, seed, costs),
         "caps": lambda: odds.caps(rules),
     }
 
@@ -148,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=20, help="default 20")
     parser.add_argument("--seed", type=int, default=1, help="default 1")
     parser.add_argument("--out", type=Path, default=DOCS, help="where `plot` writes; default docs/results/")
-    of_spots = parser.add_argument_group("spots and answers")
+    of_spots = parser.add_argument_group("spots, answers and turnouts")
     of_spots.add_argument("--right", type=float, default=50, metavar="PERCENT", help="of the author's; default 50")
     of_spots.add_argument("--hides", action="store_true", help="the author serves nothing after a reject")
     of_spots.add_argument("--spot", type=int, default=4, help="completions recomputed of a batch; default 4")
