@@ -176,7 +176,7 @@ def test_the_page_shows_what_the_commands_print(what, capsys):
         assert part in page, f"docs/economics.md: paste `scripts/simulate {what}` again"
 
 
-@pytest.mark.parametrize("words", ["spots --right 100", "answers --spot 0", "answers --pass -1"])
+@pytest.mark.parametrize("words", ["spots --right 100", "answers --spot 0", "answers --pass -1", "turnouts --nodes 63"])
 def test_nonsense_is_refused(words, capsys):
     with pytest.raises(SystemExit):
         main(words.split())

@@ -11,6 +11,7 @@ from sapo_lab.simulation.choices import Rules, Scores, Setting, Strategy
 
 DOCS = ROOT / "docs" / "results"
 MOST_NODES = 100_000
+LARGE = 64  # nodes: four windows of 16 draws
 MAX_COMPLETIONS = 256  # slots · G, of any spec
 CENSORED = ((5, 1), (6, 1), (6, 2), (10, 2), (10, 3), (50, 5), (50, 10), (50, 15), (50, 17),
             (1_000, 100), (1_000, 200), (1_000, 300), (1_000, 333), (1_000, 400))  # fmt: skip
@@ -54,6 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--right is a percentage below 100; --generating and --pass are percentages from 0 on")
     if not 1 <= options.spot <= MAX_COMPLETIONS:
         parser.error(f"--spot {options.spot}: a voter recomputes 1 to {MAX_COMPLETIONS} completions of a batch")
+    if options.what in ("answers", "turnouts") and options.nodes < LARGE:
+        parser.error(f"--nodes {options.nodes}: {options.what} is about {LARGE} nodes or more, whose windows lie apart")
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: play at least one round")
     rules = Rules(**{f.name: getattr(options, f.name) for f in fields(Rules)})
