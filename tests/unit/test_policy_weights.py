@@ -301,7 +301,7 @@ def test_a_missing_torch_is_told_with_what_to_install() -> None:
     said = python(
         "import sys; sys.modules['torch'] = None\n"
         "from sapo_verifier.bases import Bases; from sapo_verifier.model import policy_model\n"
-        "model = policy_model(Bases([])); found = model(None)\n"
+        "model = policy_model(Bases([])); found = model(None).result\n"
         "print(model.runs, found.check, found.status, found.reason)"
     )
     assert said == "False policy unknown torch is not installed here: pip install 'sapo-network[model]'"
