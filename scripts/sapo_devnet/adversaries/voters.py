@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from sapo_client.batches.auditing import AuditCounts, Seen
-from sapo_client.batches.pool import Pool
+from sapo_client.batches.pool import NOBODY, Holders, Pool
 from sapo_client.duties.ballots import Deal
 from sapo_client.duties.verdicts import Found, Verdicts
 from sapo_client.training.groups import Group
@@ -19,7 +19,9 @@ from sapo_verifier.schedule import DISPUTE_AFTER
 class BlindPool(Pool):
     """Fetches nothing."""
 
-    def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
+    def look(
+        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+    ) -> tuple[list[Seen], AuditCounts]:
         return [], AuditCounts()
 
     def offer(self, batches: Sequence[BatchInfo]) -> list[Group]:
