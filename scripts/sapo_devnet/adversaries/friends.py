@@ -47,9 +47,11 @@ class FriendlyVerdicts(Verdicts):
 
 @dataclass
 class ShieldingDuties(Accomplice):
-    """Disputes a friend's batch as soon as that is possible, but only what its node said of another one."""
+    """Disputes a friend's batch as soon as that is possible, for one reason only: that the batch itself is judged
+    again, or what its node said of another one."""
 
     friends: Friends
+    about_itself: bool = False
 
     def denounce(self, current: int) -> None:
         judged = current - DISPUTE_AFTER
@@ -60,14 +62,19 @@ class ShieldingDuties(Accomplice):
         _close(self.actor, current - FINAL_AFTER)
 
 
-def _shield(duties: Duties, batch: BatchInfo, current: int) -> None:
+def _shield(duties: ShieldingDuties, batch: BatchInfo, current: int) -> None:
     actor = duties.actor
-    _, word = actor.audits.verdicts_of(batch.node, batch.round, 1)
-    window = replace(duties.verdicts.auditor, voter=batch.node).window(batch.round, 1)
-    accepted = [other.index for j, other in enumerate(window) if (word >> (2 * j)) & 3 == Verdict.ACCEPT]
-    if accepted:
-        call, bond = Call("disputes", "dispute", (batch.index, accepted[0])), actor.audits.terms().dispute_bond
+    reasons = [batch.index] if duties.about_itself else _accepted(duties, batch)
+    if reasons:
+        call, bond = Call("disputes", "dispute", (batch.index, reasons[0])), actor.audits.terms().dispute_bond
         put_once(actor.outbox, f"shield/{batch.round}/{batch.index}", call, value=bond, deadline_round=current)
+
+
+def _accepted(duties: ShieldingDuties, batch: BatchInfo) -> list[int]:
+    """What the batch's node accepted in stage 1."""
+    _, word = duties.actor.audits.verdicts_of(batch.node, batch.round, 1)
+    window = replace(duties.verdicts.auditor, voter=batch.node).window(batch.round, 1)
+    return [other.index for j, other in enumerate(window) if (word >> (2 * j)) & 3 == Verdict.ACCEPT]
 
 
 def _close(actor: Actor, final: int) -> None:
