@@ -132,6 +132,7 @@ class FakePool:
     """Findings from the test: PASS unless it says otherwise."""
 
     findings: dict[int, list[CheckResult]] = field(default_factory=dict)  # by index
+    answers: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by index
     found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
@@ -139,7 +140,11 @@ class FakePool:
     def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
         self.looked += [batch.index for batch in batches]
         self.met |= {batch.node for batch in batches}
-        return [Seen(batch, self.findings.get(batch.index, PASS), [], None) for batch in batches], AuditCounts()
+        return [self._seen(batch) for batch in batches], AuditCounts()
+
+    def _seen(self, batch: BatchInfo) -> Seen:
+        answers = self.answers.get(batch.index, ())
+        return Seen(batch, self.findings.get(batch.index, PASS), [], None, answers=answers)
 
     def producers(self) -> set[str]:
         return self.met
@@ -206,11 +211,11 @@ class Voter:
         self.reader = network.reader()
         self.audits = AuditsReader(self.reader)
         unused: Any = None
-        self.auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node)
         self.pool = FakePool()
         self.store = FakeStore()
         store: Any = self.store
         self.seeds = seeds.of(network.chain.account(account), self.node, self.reader, store)
+        self.auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node, self.seeds)
         self.open()
 
     def open(self) -> None:
@@ -269,10 +274,13 @@ class Voter:
     def fill_in(self, round_: int) -> Ballot:
         """Its ballot of stage 1, stored and not committed."""
         window = self.auditor.window(round_, 1)
-        found = {seen.batch.index: seen.results for seen in self.pool.look(window)[0]}
+        looked, _ = self.pool.look(window)
+        found = {seen.batch.index: seen.results for seen in looked}
+        answers = {seen.batch.index: seen.answers for seen in looked}
         deal = deal_of(self.reader, round_, 1)
         assert deal is not None
-        self.duties.verdicts.fill_in(deal, window, {index: verdict(each) for index, each in found.items()}, found)
+        verdicts = {index: verdict(each) for index, each in found.items()}
+        self.duties.verdicts.fill_in(deal, window, verdicts, found, answers)
         ballot = self.ballots.get(deal)
         assert ballot is not None
         return ballot

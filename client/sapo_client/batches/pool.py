@@ -8,6 +8,7 @@ from sapo_client.training.groups import Group
 from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.proofs import Proof
+from sapo_verifier.spots import Spots
 
 if TYPE_CHECKING:
     from sapo_client.policy.policy import Policy
@@ -30,23 +31,30 @@ class Pool:
     def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
         """Each batch, fetched and checked now unless it was before; the counts are of those that were now.
 
-        again: also what was void before: its producer may have been away for a moment.
+        Its policy is run on this node's spots. again: on every completion, also of what was looked at before by spots
+        only, or was void: its producer may have been away for a moment.
         """
         counts = AuditCounts()
-        missing = [batch for batch in batches if _name(batch) not in self._seen or (again and self._was_void(batch))]
+        spots = [None] * len(batches) if again else self._auditor.spots(batches)
+        missing = [(batch, own) for batch, own in zip(batches, spots, strict=True) if not self._was_seen(batch, own)]
         if missing:
             endpoints = self._auditor.endpoints(batches)
             budget = FetchBudget(self._seconds, len(missing))
-            for batch in missing:
+            for batch, own in missing:
                 self._between()
                 others = [endpoint for node, endpoint in endpoints.items() if node != batch.node]
                 peers = [endpoints[batch.node], *others[:OTHER_PEERS]]
-                self._seen[_name(batch)], found = self._auditor.audit(batch, peers, self._policy, budget)
+                self._seen[_name(batch)], found = self._auditor.audit(batch, peers, self._policy, budget, own)
                 counts += found
         return [self._seen[_name(batch)] for batch in batches], counts
 
-    def _was_void(self, batch: BatchInfo) -> bool:
-        return verdict(self._seen[_name(batch)].results) is Verdict.VOID
+    def _was_seen(self, batch: BatchInfo, spots: Spots | None) -> bool:
+        """Whether it need not be looked at with these spots: a reorganization draws others. None: with all."""
+        seen = self._seen.get(_name(batch))
+        if seen is None or spots is not None:
+            return seen is not None and seen.spots == spots
+        whole = seen.spots is None or len(seen.spots.leaves) == seen.spots.completions
+        return whole and verdict(seen.results) is not Verdict.VOID
 
     def offer(self, batches: Sequence[BatchInfo]) -> list[Group]:
         """What can be learned from batches that were looked at: again, too, what was trained on in an earlier round."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sapo_client.batches.auditing import AuditCounts, Seen
 from sapo_client.batches.pool import Pool
 from sapo_client.duties.ballots import Deal
-from sapo_client.duties.verdicts import Found, Verdicts
+from sapo_client.duties.verdicts import NOTHING_ASKED, Answers, Found, Verdicts
 from sapo_client.training.groups import Group
 from sapo_client.transactions.turns import put_once
 from sapo_devnet.adversaries.adversary import Accomplice, Adversary
@@ -53,10 +53,17 @@ class NoVerdicts(Verdicts):
 
 
 class CensoringVerdicts(Verdicts):
-    def fill_in(self, deal: Deal, window: Sequence[BatchInfo], verdicts: Mapping[int, int], found: Found) -> None:
+    def fill_in(
+        self,
+        deal: Deal,
+        window: Sequence[BatchInfo],
+        verdicts: Mapping[int, int],
+        found: Found,
+        answers: Answers = NOTHING_ASKED,
+    ) -> None:
         judged = sorted((b for b in window if b.index in verdicts), key=lambda b: -b.claim.bit_count())
         best = [batch.index for batch in judged[: (len(judged) + 1) // 2]]
-        super().fill_in(deal, window, {**verdicts, **dict.fromkeys(best, Verdict.VOID)}, found)
+        super().fill_in(deal, window, {**verdicts, **dict.fromkeys(best, Verdict.VOID)}, found, answers)
 
 
 class FrivolousDuties(Accomplice):
