@@ -2,7 +2,7 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -176,7 +176,7 @@ class ToldPool(Pool):
 class AnswerTaker(Befriended):
     """Publishes honestly, and accepts what the false author publishes, in both stages, with the author's answers."""
 
-    friendly: Collection[str] = ("false_author",)
+    friendly = ("false_author",)
 
     def makers(self) -> Makers:
         return replace(super().makers(), pool=partial(ToldPool, friends=self.friends))

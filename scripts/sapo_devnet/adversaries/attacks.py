@@ -1,6 +1,16 @@
 """Which class plays which attack."""
 
-from sapo_devnet.adversaries import answering, chaos, content, friends, policies, self_slasher, serving, starving, voters
+from sapo_devnet.adversaries import (
+    answering,
+    chaos,
+    content,
+    friends,
+    policies,
+    self_slasher,
+    serving,
+    starving,
+    voters,
+)
 from sapo_devnet.adversaries.adversary import Adversary
 
 CLASSES: dict[str, type[Adversary]] = {

@@ -31,7 +31,9 @@ def make_chaotic(model: Any, scale: float) -> None:
     """Change a Llama's weights in place."""
     half = model.config.hidden_size // 2
     first, second = slice(half), slice(half, 2 * half)
-    writers = [row for layer in model.model.layers for row in (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)]
+    writers = [
+        row for layer in model.model.layers for row in (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
+    ]
     with torch.no_grad():
         for weight in [model.get_input_embeddings().weight.T, *writers, model.model.norm.weight]:
             weight[second] = weight[first]

@@ -9,7 +9,6 @@ from typing import ClassVar
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import Deal
 from sapo_client.duties.debts import would_pass
-from sapo_client.duties.duties import Duties
 from sapo_client.duties.verdicts import NOTHING_ASKED, Answers, Found, Verdicts
 from sapo_client.node.compose import Makers
 from sapo_client.state.home import KEYSTORE
