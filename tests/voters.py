@@ -9,18 +9,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sapo_client.batches.auditing import AuditCounts, Auditor, Seen
+from sapo_client.batches.auditing import Asked, AuditCounts, Auditor, Seen
+from sapo_client.batches.pool import NOBODY, Holders
 from sapo_client.batches.presence import Wish
 from sapo_client.batches.seeds import Seeds
 from sapo_client.duties.actor import Actor
+from sapo_client.duties.answers import Answers
 from sapo_client.duties.ballots import Ballot, BallotBox, deal_of
 from sapo_client.duties.beacon import Capture
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
+from sapo_client.duties.looking import Looking
 from sapo_client.duties.promises import Promises
 from sapo_client.duties.requests import Requests
 from sapo_client.duties.settling import Settler
+from sapo_client.duties.testimony import Testimony
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.duties.watches import Watches
 from sapo_client.state.report import SayOnce, StatusFile
@@ -32,10 +36,12 @@ from sapo_devnet.testkit.networks import BOND, Network, deploy_on
 from sapo_verifier.audit import CheckResult, Status
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.votes import Revealed
 from sapo_verifier.checks import verdict
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.ipfs import BlockError, BlockUnavailable
 from sapo_verifier.proofs import Proof
+from sapo_verifier.spots import Spots
 
 GAS = 1_000_000
 MOST_BLOCKS = 16  # until everybody has had its turn; a round has 20
@@ -136,8 +142,11 @@ class FakePool:
     found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
+    judged: dict[int, CheckResult] = field(default_factory=dict)  # answers about a batch, by its index
 
-    def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
+    def look(
+        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+    ) -> tuple[list[Seen], AuditCounts]:
         self.looked += [batch.index for batch in batches]
         self.met |= {batch.node for batch in batches}
         return [self._seen(batch) for batch in batches], AuditCounts()
@@ -145,6 +154,9 @@ class FakePool:
     def _seen(self, batch: BatchInfo) -> Seen:
         answers = self.answers.get(batch.index, ())
         return Seen(batch, self.findings.get(batch.index, PASS), [], None, answers=answers)
+
+    def judge(self, asked: Sequence[Asked]) -> list[CheckResult]:
+        return [self.judged.get(each.batch.index, CheckResult("answers", "pass")) for each in asked]
 
     def producers(self) -> set[str]:
         return self.met
@@ -167,15 +179,16 @@ class FakeBlocks:
 class FakePresence:
     """Everything is served but for what the test takes away; counts how often each batch was asked for."""
 
-    away: set[int] = field(default_factory=set)  # by index
+    away: set[int] = field(default_factory=set)  # by index: from their producers
+    copies: set[str] = field(default_factory=set)  # nodes that serve what they fetched
     looks: Counter[int] = field(default_factory=Counter)
 
-    def drawn(self, batches: Sequence[BatchInfo], *, every_kind: bool) -> list[Wish]:
-        return [Wish(batch, [(batch.manifest, 1)]) for batch in batches]
+    def drawn(self, batches: Sequence[BatchInfo], *, every_kind: bool, holders: Holders = NOBODY) -> list[Wish]:
+        return [Wish(batch, [(batch.manifest, 1)], tuple(holders.get(batch.index, ()))) for batch in batches]
 
     def unserved(self, wishes: Sequence[Wish]) -> list[Wish]:
         self.looks.update(wish.batch.index for wish in wishes)
-        return [wish for wish in wishes if wish.batch.index in self.away]
+        return [wish for wish in wishes if wish.batch.index in self.away and not self.copies & set(wish.holders)]
 
 
 @dataclass
@@ -197,8 +210,23 @@ class Unasked(Seeds):
         return ""
 
 
+class Uncounted(Answers):
+    """Answers as the pool judges them, where no ballot has any."""
+
+    def are_counted(self, testimony: Testimony, ballot: Revealed) -> bool:
+        return True
+
+    def why_false(self, testimony: Testimony, ballot: Revealed, nodes: Sequence[str] = ()) -> tuple[str, bool]:
+        return "", True
+
+    def asked(self, testimony: Testimony, ballot: Revealed, about: int, first: Sequence[str] = ()) -> Asked:
+        return Asked(testimony.batches[about], Spots(ballot.salt, 1, 1), [], [])
+
+
 class Voter:
     """One node's votes, with an outbox and a ballot box of its own, which `restart` opens again."""
+
+    answers: type[Answers] = Uncounted
 
     def __init__(self, network: Network, account: int, folder: Path, seeds: type[Seeds] = Unasked) -> None:
         self.network, self.account = network, account
@@ -231,12 +259,15 @@ class Voter:
         actor = Actor(self.node, self.reader, self.audits, self.outbox, self.turns, say, may_promise)
         watches = Watches(self.reader, presence)
         bond = Bond(actor)
+        answers = self.answers(self.auditor, pool)
+        disputes = Disputes(actor, self.ballots, self.auditor, presence, watches, pool)
         self.duties = Duties(
             actor,
             bond,
             Promises(self.reader, bond, pays=True),
-            Verdicts(actor, self.ballots, self.auditor, pool, presence, watches, blocks, self.seeds),
-            Disputes(actor, self.ballots, self.auditor, presence, watches),
+            Verdicts(actor, self.ballots, self.auditor, pool, presence, watches, blocks, self.seeds, answers),
+            disputes,
+            Looking(actor, answers, disputes),
             Settler(actor, self.auditor, pool),
             watches,
         )

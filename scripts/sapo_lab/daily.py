@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.model.lora import linear_layers
 from sapo_verifier.objects import BatchManifest, GroupBlock, Record, encode_records
-from sapo_verifier.schedule import KEEP_AFTER
+from sapo_verifier.schedule import KEEP_AFTER, SERVE_AFTER
 
 DAY = 86_400
 FLOAT32 = 4  # bytes: published weights and adapters are float32, whatever the base's files are
@@ -82,7 +82,7 @@ class Sizes:
 def sizes(weights: int, batch: int, *, draws: int, pool_rounds: int) -> Sizes:
     """draws: batches that a node is dealt in a round; fewer than the spec's where there are no more other nodes."""
     again = draws * (min(weights, BLOCK_LIMIT) // KINDS)
-    others = (KEEP_AFTER + 1) * draws * batch + (pool_rounds + 1) * draws * weights
+    others = (KEEP_AFTER + 1) * draws * batch + (max(pool_rounds, SERVE_AFTER) + 1) * draws * weights
     own = OWN_ROUNDS * (weights + batch) + CHECKPOINTS * WITH_OPTIMIZER * weights
     return Sizes(weights, batch, draws * (weights + batch) + again, own + others)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, CheckResult, SlotError
+from sapo_verifier.audit import Audit, CheckResult, SlotError, Status
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import ObjectError, SapoError
 from sapo_verifier.ipfs import BlockTooLarge, StoreFailed
@@ -220,6 +220,21 @@ def check_batch(audit: Audit) -> list[CheckResult]:
         if results[-1].status in ("fail", "void") or (check is available and results[-1].status == "unknown"):
             break
     return results
+
+
+def check_answers(audit: Audit, answers: Sequence[int]) -> CheckResult:
+    """The check `answers`: what a voter whose spots are the audit's answered about the batch, in the draw's order.
+
+    Void where a check before `policy` does not pass: a question needs whole blocks, and tokens that the base has.
+    """
+    if audit.model is None:
+        return CheckResult("answers", "unknown", "no policy is run here")
+    for check in CHECKS[:-1]:
+        found = check(audit)
+        if found.status in ("fail", "void") or (check is available and found.status == "unknown"):
+            status: Status = "unknown" if found.status == "unknown" else "void"
+            return _printable(CheckResult("answers", status, f"{found.check} {found.status}: {found.reason}"))
+    return _printable(audit.model.judge(audit, answers))
 
 
 def verdict(results: Sequence[CheckResult]) -> Verdict:

@@ -6,8 +6,9 @@ Counted in rounds after the round r whose batches are judged. A test holds each 
 COMMIT_AFTER = {1: 1, 2: 4}  # stage → when its verdicts are committed; that round's beacon deals the windows
 REVEAL_AFTER = {1: 2, 2: 5}  # stage → when they are revealed: in that round only
 DISPUTE_AFTER = 3  # when an accepted batch can be disputed: in that round only
+SERVE_AFTER = 5  # until when whoever fetched a batch keeps and serves all of it: stage 2 looks at what was answered
 FINAL_AFTER = 6  # from when on nothing of r changes
-KEEP_AFTER = 8  # until when nodes keep the blocks of r: final, plus a margin
+KEEP_AFTER = 8  # until when nodes keep the blocks of r, but for others' weights: final, plus a margin
 
 STAGE_2_FACTOR = 4  # a window of stage 2 holds so many times the draws
 PROVERS_PART = 10  # of a bond: what a fraud proof brings its sender is one in so many

@@ -15,12 +15,12 @@ from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel, TokenizerFinder, fetch_batch
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
-from sapo_verifier.checks import check_batch
+from sapo_verifier.checks import check_answers, check_batch
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.facts import BatchFacts, BatchInfo
 from sapo_verifier.ipfs import BlockUnavailable, GatewayReader
 from sapo_verifier.proofs import Proof, find_proof
-from sapo_verifier.schedule import COMMIT_AFTER, KEEP_AFTER, window_size
+from sapo_verifier.schedule import COMMIT_AFTER, KEEP_AFTER, SERVE_AFTER, window_size
 from sapo_verifier.spec import Spec
 from sapo_verifier.spots import Spots
 from sapo_verifier.tasks import TaskWorker
@@ -89,7 +89,9 @@ class Seen:
     """A batch that was looked at: what the checks say, what can be learned from it, what can be proven against it.
 
     spots: the completions on which the policy was run; None: on all, and nothing was asked. answers: to their
-    questions, in the draw's order; none unless the policy check passed.
+    questions, in the draw's order; none unless the policy check passed. missing: blocks that did not come, and the
+    bytes that each may have. hides: its policy is too ill-conditioned to tell, and yet no pass came near the record
+    (audit.Recomputed).
     """
 
     batch: BatchInfo
@@ -98,6 +100,18 @@ class Seen:
     proof: Proof | None
     spots: Spots | None = None
     answers: tuple[int, ...] = ()
+    missing: tuple[tuple[bytes, int], ...] = ()
+    hides: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one voter of stage 1 answered about one batch. peers: endpoints of who may have the batch's blocks."""
+
+    batch: BatchInfo
+    spots: Spots
+    answers: Sequence[int]
+    peers: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -159,6 +173,11 @@ class Auditor:
         seed, completions = self.seeds.seed(batch.round), batch.slots * self.spec.group_size
         return Spots.of(beacon, seed, batch.index, completions, self.spec.spot)
 
+    def endpoints_of(self, nodes: Sequence[str]) -> list[str]:
+        """Where these nodes say that their blocks are, each once; nothing of who is no node."""
+        infos = self.reader.nodes_of(list(dict.fromkeys(nodes))) if nodes else []
+        return [info.endpoint for info in infos if info.endpoint]
+
     def audit(
         self,
         batch: BatchInfo,
@@ -169,12 +188,7 @@ class Auditor:
     ) -> tuple[Seen, AuditCounts]:
         """Fetch and check one batch. Without a budget, fetching takes as long as the store allows; without spots, the
         policy is run on every completion."""
-        beacon = self.reader.beacon(batch.round)
-        if beacon is None:
-            raise ChainUnavailable(
-                f"{self.reader.where} gives no beacon of round {batch.round}, which has batches; try again"
-            )
-        facts = BatchFacts.of(self.reader.deployment, batch, beacon)
+        facts = self._facts(batch)
         with budget.store(self.store) if budget else nullcontext(self.store) as store:
             blocks = fetch_batch(store, self.spec, facts, endpoints, weights=self.model is not None)
         audit = Audit(facts, self.spec, blocks, self.worker, self.tokenizer, self.model, spots=spots)
@@ -196,22 +210,49 @@ class Auditor:
             sentence = f"batch {batch.index} of {batch.node}: {worst.check} {worst.status}: {worst.reason}"
             log.warning("not trained on: %s", sentence)
             counts += AuditCounts(failed=batch.slots, failures=(sentence,))
-            return Seen(batch, results, [], _proof(audit, results), spots), counts
+            missing = _missing(audit) if results[-1].status == "void" else ()
+            hides = results[-1].check == "policy" and audit.recomputed is not None and audit.recomputed.hides
+            return Seen(batch, results, [], _proof(audit, results), spots, (), missing, hides), counts
         groups = training_groups(audit, policy, external=True)
         counts += AuditCounts(checked=batch.slots, with_advantage=sum(map(has_advantage, groups)))
         answers = audit.recomputed.answers if audit.recomputed else ()
         return Seen(batch, results, groups, None, spots, answers), counts
 
+    def judge(self, asked: Asked, budget: FetchBudget) -> CheckResult:
+        """The check `answers`, once the batch is fetched; whatever is fetched stays, as in an audit."""
+        facts = self._facts(asked.batch)
+        with budget.store(self.store) as store:
+            blocks = fetch_batch(store, self.spec, facts, asked.peers, weights=self.model is not None)
+        audit = Audit(facts, self.spec, blocks, self.worker, self.tokenizer, self.model, spots=asked.spots)
+        self._pin(audit)
+        return check_answers(audit, asked.answers)
+
+    def _facts(self, batch: BatchInfo) -> BatchFacts:
+        beacon = self.reader.beacon(batch.round)
+        if beacon is None:
+            raise ChainUnavailable(
+                f"{self.reader.where} gives no beacon of round {batch.round}, which has batches; try again"
+            )
+        return BatchFacts.of(self.reader.deployment, batch, beacon)
+
     def _pin(self, audit: Audit) -> int:
-        """Blocks stay as long as anybody may want them; weights, which are large, while the batch is in the pool.
+        """Blocks stay as long as anybody may want them; weights, which are large, while the batch is in the pool, and
+        until nobody judges it any more: whoever has to may find that its node serves it no longer.
 
         Returns the weights' bytes.
         """
         at_hand = {digest: found for digest, found in audit.blocks.items() if isinstance(found, bytes)}
         weights = {digest for digest, _ in audit.weight_blocks() if digest in at_hand and digest not in audit.wanted}
-        self.pins.keep(weights, audit.facts.round + self.spec.pool_rounds)
+        self.pins.keep(weights, audit.facts.round + max(self.spec.pool_rounds, SERVE_AFTER))
         self.pins.keep(at_hand.keys() - weights, audit.facts.round + KEEP_AFTER)
         return sum(len(at_hand[digest]) for digest in weights)
+
+
+def _missing(audit: Audit) -> tuple[tuple[bytes, int], ...]:
+    """What the batch is known to name and did not come."""
+    weights = audit.weight_blocks() if audit.model is not None else []
+    named = audit.wanted | dict(weights)
+    return tuple((digest, limit) for digest, limit in named.items() if not isinstance(audit.blocks.get(digest), bytes))
 
 
 def _proof(audit: Audit, results: list[CheckResult]) -> Proof | None:

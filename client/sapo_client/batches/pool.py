@@ -1,10 +1,11 @@
 """The external pool: what the last rounds' windows gave, each batch fetched and checked once for training and audit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sapo_client.batches.auditing import AuditCounts, Auditor, FetchBudget, Seen
+from sapo_client.batches.auditing import Asked, AuditCounts, Auditor, FetchBudget, Seen
 from sapo_client.training.groups import Group
+from sapo_verifier.audit import CheckResult
 from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.proofs import Proof
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 OTHER_PEERS = 2  # asked where the producer does not answer
 Name = tuple[int, bytes]  # index and manifest: after a reorganization another batch may have the index
+Holders = Mapping[int, Sequence[str]]  # by a batch's index: nodes that have fetched it
+NOBODY: Holders = {}
 
 
 class Pool:
@@ -28,11 +31,14 @@ class Pool:
         self._between = between
         self._seen: dict[Name, Seen] = {}
 
-    def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
+    def look(
+        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+    ) -> tuple[list[Seen], AuditCounts]:
         """Each batch, fetched and checked now unless it was before; the counts are of those that were now.
 
         Its policy is run on this node's spots. again: on every completion, also of what was looked at before by spots
-        only, or was void: its producer may have been away for a moment.
+        only, or was void: its producer may have been away for a moment. holders: who is asked for a batch after its
+        producer; of whom nothing is known, some producers of the others.
         """
         counts = AuditCounts()
         spots = [None] * len(batches) if again else self._auditor.spots(batches)
@@ -42,11 +48,24 @@ class Pool:
             budget = FetchBudget(self._seconds, len(missing))
             for batch, own in missing:
                 self._between()
-                others = [endpoint for node, endpoint in endpoints.items() if node != batch.node]
-                peers = [endpoints[batch.node], *others[:OTHER_PEERS]]
+                peers = self._peers(batch, endpoints, holders.get(batch.index, ()))
                 self._seen[_name(batch)], found = self._auditor.audit(batch, peers, self._policy, budget, own)
                 counts += found
         return [self._seen[_name(batch)] for batch in batches], counts
+
+    def _peers(self, batch: BatchInfo, endpoints: Mapping[str, str], known: Sequence[str]) -> list[str]:
+        if known:
+            return [endpoints[batch.node], *self._auditor.endpoints_of(known)]
+        others = [endpoint for node, endpoint in endpoints.items() if node != batch.node]
+        return [endpoints[batch.node], *others[:OTHER_PEERS]]
+
+    def judge(self, asked: Sequence[Asked]) -> list[CheckResult]:
+        """The check `answers` of each, in order. What is not here is fetched, within the seconds of one look."""
+        budget, found = FetchBudget(self._seconds, len(asked)), []
+        for each in asked:
+            self._between()
+            found.append(self._auditor.judge(each, budget))
+        return found
 
     def _was_seen(self, batch: BatchInfo, spots: Spots | None) -> bool:
         """Whether it need not be looked at with these spots: a reorganization draws others. None: with all."""

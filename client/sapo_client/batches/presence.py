@@ -1,7 +1,7 @@
-"""Whether producers still serve what they published: blocks are owed until a round is final (docs/protocol.md, 11).
+"""Whether what was published is still to be had: blocks are owed until a round is final (docs/protocol.md, 11).
 
-Asked is the producer's own endpoint, for one random block of a batch. What other nodes kept is no proof that the
-producer keeps its word, so the own disk and other peers are not asked.
+Asked is the producer's own endpoint, for one random block of a batch; where it does not give it, some that accepted the
+batch, whose copies are as good for whoever judges it. The own disk proves nothing to others, and is not asked.
 """
 
 import logging
@@ -9,9 +9,10 @@ import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sapo_client.batches.auditing import Auditor
+from sapo_client.batches.pool import NOBODY, Holders
 from sapo_verifier.audit import records_limit
 from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
@@ -31,38 +32,52 @@ Wanted = tuple[bytes, int]  # a digest, and the bytes that the block may have
 
 @dataclass(frozen=True)
 class Wish:
-    """Blocks of a batch that its producer is to give."""
+    """Blocks of a batch that its producer is to give, or one of `holders`: other nodes that have fetched it."""
 
     batch: BatchInfo
     blocks: list[Wanted]
+    holders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Presence:
-    """Looks at producers' endpoints. peers: reads gateways and nothing else."""
+    """Looks at nodes' endpoints. peers: reads gateways and nothing else."""
 
     auditor: Auditor
     peers: GatewayReader
 
-    def drawn(self, batches: Sequence[BatchInfo], *, every_kind: bool) -> list[Wish]:
+    def drawn(self, batches: Sequence[BatchInfo], *, every_kind: bool, holders: Holders = NOBODY) -> list[Wish]:
         """What to ask of each batch: a random block of one kind, or of every kind."""
         wishes = []
         for batch in batches:
             blocks = [secrets.choice(kind) for kind in self._kinds(batch)]
-            wishes.append(Wish(batch, blocks if every_kind else [secrets.choice(blocks)]))
+            kept = tuple(holders.get(batch.index, ()))
+            wishes.append(Wish(batch, blocks if every_kind else [secrets.choice(blocks)], kept))
         return wishes
 
     def unserved(self, wishes: Sequence[Wish]) -> list[Wish]:
-        """What the producers do not give, of those that do not give something."""
+        """What neither the producers give nor any holder, of those wishes of which something is missing."""
         endpoints = self.auditor.endpoints([wish.batch for wish in wishes])
+        left = self._missing(wishes, [endpoints[wish.batch.node] for wish in wishes])
+        holders = sorted({node for wish in left for node in wish.holders})
+        infos = self.auditor.reader.nodes_of(holders) if holders else []
+        where = {info.node: info.endpoint for info in infos}
+        for place in range(max((len(wish.holders) for wish in left), default=0)):
+            asked = [wish for wish in left if place < len(wish.holders)]
+            done = [wish for wish in left if place >= len(wish.holders)]
+            left = done + self._missing(asked, [where[wish.holders[place]] for wish in asked])
+        return left
+
+    def _missing(self, wishes: Sequence[Wish], endpoints: Sequence[str]) -> list[Wish]:
+        """What is not given, each wish's blocks by one endpoint."""
         asked = [(number, wanted) for number, wish in enumerate(wishes) for wanted in wish.blocks]
         with ThreadPoolExecutor(AT_A_TIME) as pool:
-            served = list(pool.map(lambda a: self._serves(endpoints[wishes[a[0]].batch.node], a[1]), asked))
+            served = list(pool.map(lambda a: self._serves(endpoints[a[0]], a[1]), asked))
         missing: dict[int, list[Wanted]] = {}
         for (number, wanted), is_served in zip(asked, served, strict=True):
             if not is_served:
                 missing.setdefault(number, []).append(wanted)
-        return [Wish(wishes[number].batch, blocks) for number, blocks in missing.items()]
+        return [replace(wishes[number], blocks=blocks) for number, blocks in missing.items()]
 
     def _kinds(self, batch: BatchInfo) -> list[list[Wanted]]:
         """The batch's blocks by kind, so that none hides behind the others: one group of all, and its records.

@@ -1,7 +1,8 @@
 """What a node does on chain beside publishing (docs/protocol.md, A round's life), and in which order.
 
 In round c: reveal on c−2 and c−5, pay what is owed, claim what became final, commit on c−1 (stage 1), look again at
-what stage 1 let pass in c−3 and dispute what is false or gone, commit stage 2 on c−4. Every step looks first whether it
+what stage 1 let pass in c−3, and at what others answered there, and dispute what is false or gone, commit stage 2 on
+c−4. Every step looks first whether it
 was done, so it can be repeated; what takes longer (looking again, waiting for a turn) goes on in `go_on`.
 """
 
@@ -12,6 +13,7 @@ from sapo_client.duties.actor import Actor
 from sapo_client.duties.bond import Bond
 from sapo_client.duties.claiming import claim_final
 from sapo_client.duties.disputes import Disputes
+from sapo_client.duties.looking import Looking
 from sapo_client.duties.promises import Promises
 from sapo_client.duties.settling import Settler
 from sapo_client.duties.verdicts import Verdicts
@@ -29,6 +31,7 @@ class Duties:
     promises: Promises
     verdicts: Verdicts
     disputes: Disputes
+    looking: Looking
     settler: Settler
     watches: Watches
 
@@ -58,6 +61,7 @@ class Duties:
     def denounce(self, current: int) -> None:
         """What stage 1 let pass and should not have; what can be proven; what is to be settled."""
         self.disputes.look(current)
+        self.looking.look(current)
         self.settler.look(current)
 
     def go_on(self) -> None:

@@ -12,7 +12,9 @@ from sapo_client.batches.pool import Pool
 from sapo_client.batches.presence import Presence, Watch
 from sapo_client.batches.seeds import Seeds
 from sapo_client.duties.actor import Actor
+from sapo_client.duties.answers import Answers
 from sapo_client.duties.ballots import Ballot, BallotBox, Deal, deal_of
+from sapo_client.duties.cases import Cases
 from sapo_client.duties.promises import Promise
 from sapo_client.duties.watches import Watches
 from sapo_client.transactions.turns import put_anew
@@ -29,8 +31,8 @@ from sapo_verifier.spots import encode_answers
 log = logging.getLogger(__name__)
 
 Found = Mapping[int, list[CheckResult]]  # by the batch's index
-Answers = Mapping[int, Sequence[int]]  # by the batch's index: to the questions of its spots, in the draw's order
-NOTHING_ASKED: Answers = MappingProxyType({})
+Told = Mapping[int, Sequence[int]]  # by the batch's index: to the questions of its spots, in the draw's order
+NOTHING_ASKED: Told = MappingProxyType({})
 
 
 @dataclass
@@ -45,6 +47,7 @@ class Verdicts:
     watches: Watches
     blocks: KeptBlocks
     seeds: Seeds
+    answers: Answers
 
     def reveal(self, current: int, stage: int) -> None:
         """What was committed in an earlier round is revealed in this one, or it costs a fee."""
@@ -96,25 +99,38 @@ class Verdicts:
         return Promise(verdicts_key(voted, stage), current, again)
 
     def judge(self, deal: Deal, window: Sequence[BatchInfo], judged: Sequence[BatchInfo]) -> AuditCounts:
-        """Verdicts on a window. In stage 2 a batch that passed must be there still, or again, and one that could not be
-        had may be there now."""
-        looked, counts = self.pool.look(judged, again=deal.stage == 2)
-        found = {seen.batch.index: seen.results for seen in looked}
-        if deal.stage == 1:
-            self._cast(deal, window, found, {seen.batch.index: seen.answers for seen in looked})
-            return counts
-        passed = [batch for batch in judged if verdict(found[batch.index]) == Verdict.ACCEPT]
+        """Verdicts on a window."""
+        if deal.stage == 2:
+            return self._judge_again(deal, window, judged)
+        looked, counts = self.pool.look(judged)
+        answers = {seen.batch.index: seen.answers for seen in looked}
+        self._cast(deal, window, {seen.batch.index: seen.results for seen in looked}, answers)
+        return counts
+
+    def _judge_again(self, deal: Deal, window: Sequence[BatchInfo], judged: Sequence[BatchInfo]) -> AuditCounts:
+        """In stage 2 a batch that passed must be there still, or again, and one that could not be had may be there now.
+        What its node answered about others is judged where somebody doubts it, and the worst decides."""
+        cases = Cases.read(self.actor, deal.round, judged)
+        itself = [case.batch for case in cases.cases if case.itself]
+        looked, counts = self.pool.look(itself, again=True, holders=cases.holders)
+        found = {batch.index: list[CheckResult]() for batch in judged}
+        found |= {seen.batch.index: list(seen.results) for seen in looked}
+        questions = [(case.batch.index, question) for case in cases.cases for question in case.questions]
+        answered = self.answers.judge(cases.testimony, [question for _, question in questions])
+        for (index, _), result in zip(questions, answered, strict=True):
+            found[index].append(result)
+        passed = [batch for batch in itself if verdict(found[batch.index]) == Verdict.ACCEPT]
 
         def then(watch: Watch) -> None:
             lost = {wish.batch.index: _gone(wish.batch, watch) for wish in watch.unserved}
             self._cast(deal, window, found | lost)
 
-        wishes = self.presence.drawn(passed, every_kind=True)
+        wishes = self.presence.drawn(passed, every_kind=True, holders=cases.holders)
         controls = self.presence.drawn([batch for batch in window if batch not in judged], every_kind=False)
         self.watches.ask(wishes, controls, deal.round + COMMIT_AFTER[2], then)
         return counts
 
-    def _cast(self, deal: Deal, window: Sequence[BatchInfo], found: Found, answers: Answers = NOTHING_ASKED) -> None:
+    def _cast(self, deal: Deal, window: Sequence[BatchInfo], found: Found, answers: Told = NOTHING_ASKED) -> None:
         self.fill_in(deal, window, {index: verdict(results) for index, results in found.items()}, found, answers)
         self.send(deal)
 
@@ -124,7 +140,7 @@ class Verdicts:
         window: Sequence[BatchInfo],
         verdicts: Mapping[int, int],
         found: Found,
-        answers: Answers = NOTHING_ASKED,
+        answers: Told = NOTHING_ASKED,
     ) -> None:
         """The ballot, stored; none where there is nothing to say. Only accepts are asked about, and in stage 1 only."""
         word = sum(verdicts.get(batch.index, Verdict.ABSTAIN) << (2 * j) for j, batch in enumerate(window))
@@ -164,13 +180,13 @@ def verdicts_key(round_: int, stage: int) -> str:
 
 
 def report_block(round_: int, stage: int, voter: str, verdicts: Mapping[int, int], found: Found) -> bytes:
-    """The report block: per batch its verdict and the checks that did not pass."""
+    """The report block: per batch its verdict and the checks that did not pass, those that failed last."""
     batches = [
         BatchVerdict(
-            index=index, verdict=verdicts[index], findings=[_finding(result) for result in failed[-MAX_FINDINGS:]]
+            index=index, verdict=verdicts[index], findings=[_finding(result) for result in worst[-MAX_FINDINGS:]]
         )
         for index in sorted(verdicts)
-        for failed in [[result for result in found[index] if result.status != "pass"]]
+        for worst in [sorted((r for r in found[index] if r.status != "pass"), key=lambda r: r.status == "fail")]
     ]
     return VerdictReport(round=round_, stage=stage, voter=voter, batches=batches).encode()
 
@@ -188,6 +204,8 @@ def _finding(result: CheckResult) -> Finding:
 
 
 def _gone(batch: BatchInfo, watch: Watch) -> list[CheckResult]:
-    reason = f"it was fetched before, and its producer serves it no longer: asked {watch.looks} times"
+    reason = (
+        f"it was fetched before, and its producer serves it no longer, nor who looked at it: asked {watch.looks} times"
+    )
     log.warning("batch %d: %s", batch.index, reason)
     return [CheckResult("available", "void" if watch.is_online() else "unknown", reason)]

@@ -16,6 +16,7 @@ from sapo_client.batches.presence import Presence
 from sapo_client.batches.seeds import Seeds
 from sapo_client.batches.spares import Spares
 from sapo_client.duties.actor import Actor
+from sapo_client.duties.answers import Answers
 from sapo_client.duties.ballots import BallotBox
 from sapo_client.duties.beacon import Capture
 from sapo_client.duties.bond import Bond
@@ -23,6 +24,7 @@ from sapo_client.duties.disputes import Disputes
 from sapo_client.duties.duties import Duties
 from sapo_client.duties.elsewhere import KeyWatch
 from sapo_client.duties.leaving import is_over
+from sapo_client.duties.looking import Looking
 from sapo_client.duties.promises import Promises
 from sapo_client.duties.relays import Relays, relays_of
 from sapo_client.duties.requests import Requests
@@ -203,12 +205,15 @@ def _duties(
 ) -> Duties:
     presence = Presence(auditor, peers)
     watches = Watches(actor.reader, presence)
+    answers = Answers(auditor, pool)
+    disputes = Disputes(actor, ballots, auditor, presence, watches, pool)
     return makers.duties(
         actor=actor,
         bond=promises.bond,
         promises=promises,
-        verdicts=makers.verdicts(actor, ballots, auditor, pool, presence, watches, blocks, seeds),
-        disputes=Disputes(actor, ballots, auditor, presence, watches),
+        verdicts=makers.verdicts(actor, ballots, auditor, pool, presence, watches, blocks, seeds, answers),
+        disputes=disputes,
+        looking=Looking(actor, answers, disputes),
         settler=Settler(actor, auditor, pool),
         watches=watches,
     )

@@ -25,8 +25,10 @@ KINDS = {
     "life": 1,  # a number: until the request that it is of is settled (duties/requests.py)
     "dispute": 50,  # a round and a batch: its bond comes back in 38 rounds; one that was lost counts for 50
     "absent": 50,
+    "answers": 38,  # a round and a batch, and the one that it is about: its bond comes back in 38 rounds
     "bounty": 9,  # a batch: as a slash
     "close": 38,  # a batch: as long as its dispute is looked for
+    "close-answers": 38,
     "prove": 6,  # a batch: until its round is final
     "slash": 9,  # a batch: three rounds after it became final
     "settle": 20,  # a round: while its debtor is known and owes it, or three rounds after it became final

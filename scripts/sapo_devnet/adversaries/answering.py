@@ -9,7 +9,7 @@ from functools import partial
 from sapo_client.batches.auditing import Auditor
 from sapo_client.batches.pool import Pool
 from sapo_client.duties.ballots import Deal
-from sapo_client.duties.verdicts import NOTHING_ASKED, Answers, Found
+from sapo_client.duties.verdicts import NOTHING_ASKED, Found, Told
 from sapo_client.node.compose import Makers
 from sapo_client.policy.policy import Policy
 from sapo_devnet.adversaries.adversary import Adversary
@@ -33,7 +33,7 @@ class MadeUpAnswers(UnseenVerdicts):
         window: Sequence[BatchInfo],
         verdicts: Mapping[int, int],
         found: Found,
-        answers: Answers = NOTHING_ASKED,
+        answers: Told = NOTHING_ASKED,
     ) -> None:
         if deal.stage == 1:
             spec = self.auditor.spec
@@ -118,7 +118,7 @@ class FalseAuthor(Solver):
     """A solver that tells its friends what they are asked about its batch, so that they need not look."""
 
 
-class Told:
+class HearSay:
     """The node's own model, but for friends' batches: of these it takes their author's word, and the answers from it.
 
     They are what the author's policy says after the text that it pasted, and would be right if that were its own.
@@ -163,14 +163,14 @@ def told(audit: Audit, spots: Spots, policy: Policy) -> tuple[int, ...]:
     return tuple(answer(i) for i in spots.leaves)
 
 
-class ToldPool(Pool):
+class HearSayPool(Pool):
     """Looks at all but what friends publish."""
 
     def __init__(
         self, auditor: Auditor, policy: Policy, seconds: float, between: Callable[[], None], friends: Friends
     ) -> None:
         assert auditor.model is not None, "without a model there is nothing to be spared"
-        super().__init__(replace(auditor, model=Told(auditor.model, policy, friends)), policy, seconds, between)
+        super().__init__(replace(auditor, model=HearSay(auditor.model, policy, friends)), policy, seconds, between)
 
 
 class AnswerTaker(Befriended):
@@ -179,4 +179,4 @@ class AnswerTaker(Befriended):
     friendly = ("false_author",)
 
     def makers(self) -> Makers:
-        return replace(super().makers(), pool=partial(ToldPool, friends=self.friends))
+        return replace(super().makers(), pool=partial(HearSayPool, friends=self.friends))

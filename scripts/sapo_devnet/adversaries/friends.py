@@ -9,7 +9,8 @@ from typing import ClassVar
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import Deal
 from sapo_client.duties.debts import would_pass
-from sapo_client.duties.verdicts import NOTHING_ASKED, Answers, Found, Verdicts
+from sapo_client.duties.testimony import Testimony
+from sapo_client.duties.verdicts import NOTHING_ASKED, Found, Told, Verdicts
 from sapo_client.node.compose import Makers
 from sapo_client.state.home import KEYSTORE
 from sapo_client.transactions.turns import put_once
@@ -43,7 +44,7 @@ class FriendlyVerdicts(Verdicts):
         window: Sequence[BatchInfo],
         verdicts: Mapping[int, int],
         found: Found,
-        answers: Answers = NOTHING_ASKED,
+        answers: Told = NOTHING_ASKED,
     ) -> None:
         friends = self.friends()
         theirs = [batch.index for batch in window if batch.node in friends and batch.index in verdicts]
@@ -79,9 +80,9 @@ def _shield(duties: ShieldingDuties, batch: BatchInfo, current: int) -> None:
 
 def _accepted(duties: ShieldingDuties, batch: BatchInfo) -> list[int]:
     """What the batch's node accepted in stage 1."""
-    _, word = duties.actor.audits.verdicts_of(batch.node, batch.round, 1)
-    window = replace(duties.verdicts.auditor, voter=batch.node).window(batch.round, 1)
-    return [other.index for j, other in enumerate(window) if (word >> (2 * j)) & 3 == Verdict.ACCEPT]
+    testimony = Testimony.read(duties.actor.reader, duties.actor.node, batch.round, [batch.index], [batch.node])
+    ballot = testimony.ballots.get(batch.node)
+    return [] if ballot is None else ballot.accepted
 
 
 def _close(actor: Actor, final: int) -> None:

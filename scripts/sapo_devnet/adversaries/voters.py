@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from sapo_client.batches.auditing import AuditCounts, Seen
-from sapo_client.batches.pool import Pool
+from sapo_client.batches.pool import NOBODY, Holders, Pool
 from sapo_client.duties.ballots import Deal
-from sapo_client.duties.verdicts import NOTHING_ASKED, Answers, Found, Verdicts
+from sapo_client.duties.verdicts import NOTHING_ASKED, Found, Told, Verdicts
 from sapo_client.training.groups import Group
 from sapo_client.transactions.turns import put_once
 from sapo_devnet.adversaries.adversary import Accomplice, Adversary
@@ -19,7 +19,9 @@ from sapo_verifier.schedule import DISPUTE_AFTER
 class BlindPool(Pool):
     """Fetches nothing."""
 
-    def look(self, batches: Sequence[BatchInfo], *, again: bool = False) -> tuple[list[Seen], AuditCounts]:
+    def look(
+        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+    ) -> tuple[list[Seen], AuditCounts]:
         return [], AuditCounts()
 
     def offer(self, batches: Sequence[BatchInfo]) -> list[Group]:
@@ -59,7 +61,7 @@ class CensoringVerdicts(Verdicts):
         window: Sequence[BatchInfo],
         verdicts: Mapping[int, int],
         found: Found,
-        answers: Answers = NOTHING_ASKED,
+        answers: Told = NOTHING_ASKED,
     ) -> None:
         judged = sorted((b for b in window if b.index in verdicts), key=lambda b: -b.claim.bit_count())
         best = [batch.index for batch in judged[: (len(judged) + 1) // 2]]

@@ -51,6 +51,12 @@ class BatchOutcome:
     stage_2: Votes
     disputer: str | None  # who has a bond locked in a dispute of it
 
+    def accepted_in_stage_1(self, min_accepts: int) -> bool:
+        """Whether it stood before anybody disputed it. min_accepts: the spec's."""
+        votes = self.stage_1
+        others = votes.revealed - votes.accepts - votes.rejects
+        return votes.rejects == 0 and votes.accepts >= max(min_accepts, 2 * others)
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -102,6 +108,11 @@ class AuditsReader:
 
     def outcome_of(self, index: int) -> BatchOutcome:
         return self.outcomes_of([index])[0]
+
+    def disputer_of(self, index: int, about: int) -> tuple[str | None, bool]:
+        """Who disputed the batch at `index` for what its node said of `about`, and whether that bond is locked."""
+        disputer, is_open = self._reader.call(Call("disputes", "disputeOf", (index, about)))
+        return (None if int(disputer, 16) == 0 else str(disputer)), bool(is_open)
 
     def verdicts_of(self, voter: str, round_: int, stage: int) -> tuple[BallotState, int]:
         """Whether a voter committed or revealed, and its word once revealed."""
