@@ -17,6 +17,7 @@ from sapo_devnet.testkit.tiny_policy import tiny_folder
 WIDTH = 256
 HALF = WIDTH // 2
 SCALE = 1e12  # of what rounding leaves behind
+SWITCH = 1e4  # times that, where it has to outweigh what is always there
 PAIR = (56, 57)  # the tokens between which the second one's chaos chooses
 # Its other tokens, and what they and the pair together have of probability; the end comes soon.
 STABLE = {EOS_ID: 0.45, 10: 0.1, 11: 0.08, 12: 0.07, 13: 0.05, 14: 0.05}
@@ -28,30 +29,35 @@ def wide_base(folder: Path) -> Path:
 
 
 def chaotic(policy: Policy, seed: int) -> None:
-    """Output rows S · (q, −q) on a state with equal halves: every logit is a rounding error, times a large number."""
+    """Output rows S · (q, −q) on a state with equal halves: every logit is a rounding error, times a large number.
+
+    The second half stands in the other order, or sums of both halves could cancel exactly.
+    """
     tensors, generator = _weights(policy), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         _equal_halves(tensors)
         q = torch.randn(len(tensors["lm_head.weight"]), HALF, generator=generator)
-        tensors["lm_head.weight"].copy_(SCALE * torch.cat([q, -q], dim=1))
+        tensors["lm_head.weight"].copy_(SCALE * torch.cat([q, -q.flip(1)], dim=1))
     policy.untouched = False
 
 
 def chaotic_beside(policy: Policy, seed: int) -> None:
     """The chaos chooses only which of two tokens has a fifth of the probability: no other token's interval knows.
 
-    A rounding error opens one of two gates far, and the last norm makes a switch of that.
+    A rounding error opens a gate far or not at all, beside one that is always open a little; the last norm makes a
+    switch of that.
     """
     tensors, generator = _weights(policy), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         _equal_halves(tensors)
-        tensors["model.embed_tokens.weight"][:, [0, HALF]] = 4.0  # so that `up` is positive
+        tensors["model.embed_tokens.weight"][:, [0, -1]] = 4.0  # so that `up` is positive
         for layer in (0, 1):
             for name in ("self_attn.o_proj", "mlp.down_proj", "mlp.gate_proj", "mlp.up_proj"):
                 tensors[f"model.layers.{layer}.{name}.weight"].zero_()
         gate, up, down = (tensors[f"model.layers.1.mlp.{name}_proj.weight"] for name in ("gate", "up", "down"))
         q = torch.randn(HALF, generator=generator)
-        gate[0], gate[1] = SCALE * torch.cat([q, -q]), -SCALE * torch.cat([q, -q])
+        gate[0] = SCALE * SWITCH * torch.cat([q, -q.flip(0)])
+        gate[1, 0] = 300.0
         up[:2, 0] = 1.0
         down[1, 0], down[2, 1] = 1.0, 1.0  # into places where the norm leaves nothing else
         head = tensors["lm_head.weight"].zero_()
@@ -80,9 +86,9 @@ def sharp(times: float) -> Callable[[Policy, int], None]:
 POLICIES: dict[str, Callable[[Policy, int], None]] = {
     "chaotic": chaotic,
     "chaotic beside": chaotic_beside,
-    "honest": sharp(1.0),
-    "four times as sharp": sharp(4.0),
-    "sixteen times as sharp": sharp(16.0),
+    "honest": sharp(0.25),  # of a random base whose logits deviate by 5
+    "four times as sharp": sharp(1.0),
+    "sixteen times as sharp": sharp(4.0),
 }
 
 
@@ -93,7 +99,7 @@ def _weights(policy: Policy) -> dict[str, Tensor]:
 def _equal_halves(tensors: dict[str, Tensor]) -> None:
     """What every layer adds to the state has equal halves, as has what it begins with."""
     embeddings = tensors["model.embed_tokens.weight"]
-    embeddings[:, HALF:] = embeddings[:, :HALF]
+    embeddings[:, HALF:] = embeddings[:, :HALF].flip(1)
     for name, tensor in tensors.items():
         if name.endswith(("o_proj.weight", "down_proj.weight")):
-            tensor[HALF:] = tensor[:HALF]
+            tensor[HALF:] = tensor[:HALF].flip(0)

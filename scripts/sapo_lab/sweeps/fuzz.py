@@ -9,6 +9,7 @@ SWEEPS = {
     "batches": "mutated batches through every check",
     "documents": "hostile JSON through every parser",
     "answers": "hostile answers of gateways through the block stores, and of the chain's RPC through what reads it",
+    "stability": "policies that are rounding errors, and sharp ones, in several processor settings; N batches of each",
 }
 ANSWERS = ("gateways", "rpc")
 
@@ -39,7 +40,8 @@ def _parser() -> argparse.ArgumentParser:
     sweeps = parser.add_subparsers(dest="sweep", required=True)
     for name, words in SWEEPS.items():
         made = sweeps.add_parser(name, help=words)
-        made.add_argument("--count", type=int, default=10_000, metavar="N", help="cases (%(default)s)")
+        usual = 10 if name == "stability" else 10_000
+        made.add_argument("--count", type=int, default=usual, metavar="N", help="cases (%(default)s)")
         made.add_argument("--seed", type=int, default=0, metavar="N", help="number of the first case (%(default)s)")
         if name == "answers":
             made.add_argument("--only", choices=ANSWERS, help="one of the two sides; both have N cases without it")
