@@ -36,6 +36,7 @@ from sapo_devnet.testkit.networks import BOND, Network, deploy_on
 from sapo_verifier.audit import CheckResult, Status
 from sapo_verifier.chain.audits import AuditsReader
 from sapo_verifier.chain.contracts import Call
+from sapo_verifier.chain.events import pages
 from sapo_verifier.chain.votes import Revealed
 from sapo_verifier.checks import verdict
 from sapo_verifier.facts import BatchInfo
@@ -324,6 +325,14 @@ class Voter:
         keys = [row[0] for row in self.outbox._store._db.execute("SELECT key FROM entry")]
         states = {key: self.outbox.state(key) for key in keys}
         return {key: state.reason for key, state in states.items() if state.status in ("failed", "expired")}
+
+
+def revealed(network: Network, voter: Voter, round_: int, stage: int = 1) -> dict[str, Any]:
+    """What the chain announced of a voter's verdicts on a round."""
+    events = [event for page in pages(network.reader(), None) for event in page.events]
+    reveals = [event.args for event in events if event.name == "VerdictsRevealed"]
+    wanted = (voter.node, round_, stage)
+    return next(args for args in reveals if (args["voter"], args["round"], args["stage"]) == wanted)
 
 
 def light_parts(voter: Voter, **others: Any) -> Any:
