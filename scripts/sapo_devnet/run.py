@@ -31,6 +31,8 @@ POLL_SECONDS = 0.1
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, a terminal that is closed
 INITS_AT_A_TIME = 4
 LEAST_CHECKED = 0.95
+# With attackers: until the last batch is final and its node slashed, and bonds of disputes have come back after that.
+ENDING = FINAL_AFTER + 1
 
 
 class Run:
@@ -44,7 +46,7 @@ class Run:
         self._nodes: list[DevnetNode] = []
         self._policies: list[DevnetPolicy] = []
         self._reports: Reports | None = None  # of honest voters, where there are others
-        self._last_round = options.rounds + (FINAL_AFTER if options.attack else 0)
+        self._last_round = options.rounds + (ENDING if options.attack else 0)
         self._kill = options.kill
 
     def start(self) -> None:

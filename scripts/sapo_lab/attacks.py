@@ -49,11 +49,12 @@ FAKERS = ("lazy_answerer", "answer_guesser", "shielded_faker")  # who is caught 
 HEAD = """# Attacks
 
 Each attack of `scripts/sapo_devnet/adversaries` is a node of its own, beside {honest} honest ones. They publish for
-{rounds} rounds, and six more rounds make everything final. Written by `./scripts/attacks`, which fails if an honest
+{rounds} rounds, and seven more rounds make everything final. Written by `./scripts/attacks`, which fails if an honest
 batch was not accepted, if an honest node lost coins or earned nothing, if a false batch was paid, if an attack paid (an
 attacker ends with more coins than it started with, gas not counted; or it got more tokens for each right completion
 than the honest nodes' mean, or more for audits than the best of them), if a sum on chain is off by a wei, or if the
-runs cannot be compared (other rules, or nodes that did not play to the end).
+runs cannot be compared (other rules, or nodes that did not play to the end), or if most of those who answered without
+looking went free.
 
 {notes}
 """
@@ -70,9 +71,13 @@ What an attack costs is the difference to an honest node, too: the selective abo
 at least what it expects, and loses the pay of the others and 0.02 coins for each. How many tokens an honest node gets
 is luck, so the mean of the honest nodes is given with its range.
 
-In most runs more than half of all nodes are attackers, who denounce nobody. So now and then a batch whose blocks are
-gone after stage 1 has too few honest voters who may still risk a bond: it stands, and is paid. It is honest work all
-the same, but the run counts as failed.
+Every voter recomputes all completions, but where the table says `answer_guesser`, `false_author`, `answer_taker`,
+`withholds_to_hurt` or `chaotic`: there two of a batch's sixteen. So whether voters look at the one completion of
+`withholds_to_hurt` that is false is luck: it is paid where none does. Who answers without looking is caught where an
+honest node draws it, and attackers, who are half of the nodes, look at nobody.
+
+Who serves a batch no longer once stage 1 has accepted it (`serves_then_withholds`, `shielding_friend`) is paid for it,
+since it is honest work, and those who accepted it serve it to whoever judges.
 
 Keys and block hashes are new in every run, so a seed names a run and does not repeat it. The late registrant, who
 grinds an address for a victim's draw, is stopped by the contract: `tests/integration/test_hostile_late.py`."""

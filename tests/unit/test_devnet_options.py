@@ -18,7 +18,13 @@ def test_what_is_not_given_is_as_options_have_it() -> None:
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [(["--kill", "1"], "NODE:ROUND"), (["--kill", "a:b"], "NODE:ROUND"), (["--attack", "nap"], "no such attack: nap")],
+    [
+        (["--kill", "1"], "NODE:ROUND"),
+        (["--kill", "a:b"], "NODE:ROUND"),
+        (["--attack", "nap"], "no such attack: nap"),
+        (["--spot", "0"], "--spot"),
+        (["--spot", "257"], "--spot"),
+    ],
 )
 def test_options_that_make_no_sense_are_refused(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ from sapo_client.batches.publish import Batch, make_batch
 from sapo_client.node.compose import HONEST, Makers
 from sapo_client.policy.policy import Policy
 from sapo_client.policy.published import Published
-from sapo_devnet.adversaries import content, friends, policies, self_slasher, serving
+from sapo_devnet.adversaries import answering, content, friends, policies, self_slasher, serving
 from sapo_devnet.adversaries.adversary import Adversary
 from sapo_devnet.adversaries.attacks import CLASSES
 from sapo_devnet.adversaries.names import ATTACKS
@@ -86,6 +86,8 @@ def test_an_honest_batch_passes_and_nothing_can_be_proven(net: World) -> None:
         (friends.LowTurnoutCartel, "reward", False),
         (self_slasher.SelfSlasher, "sampling", True),
         (serving.WithholdsAfterReject, "policy", False),
+        (serving.WithholdsToHurt, "policy", False),
+        (answering.FalseAuthor, "policy", False),
         (content.MadeUpIntervals, "policy", False),
         (content.EarlyStop, "ending", False),
         (content.Filler, "ending", False),

@@ -5,7 +5,7 @@ from typing import Any
 from sapo_devnet.accounts import Account, Books
 from sapo_devnet.adversaries.names import ATTACKS
 from sapo_devnet.pay import ETHER, failures, pay_table
-from sapo_lab.attacks import GROUPS, HONEST, ROUNDS, document, not_comparable
+from sapo_lab.attacks import ENOUGH, FEW, GROUPS, HONEST, ROUNDS, document, not_comparable, went_free
 
 
 def account(name: str = "node0", attack: str | None = None, **values: Any) -> Account:
@@ -59,16 +59,30 @@ def test_runs_that_cannot_be_compared_are_named() -> None:
 
     def run(**changes: Any) -> dict[str, Any]:
         accounts = [account(f"node{i}") for i in range(HONEST)] + [account("solver", "solver")]
-        made = {"seed": 0, "group": ("solver",), "spec": "0x1", "accounts": {a.name: a.to_json() for a in accounts}}
-        return made | changes
+        made = {"seed": 0, "group": ("solver",), "spot": None, "spec": "0x1"}
+        return made | {"accounts": {a.name: a.to_json() for a in accounts}} | changes
 
     assert list(not_comparable([run(), run(seed=1)])) == []
     assert "2 different specs" in next(not_comparable([run(), run(spec="0x2")]))
-    assert "ended early" in next(not_comparable([run(), {"seed": 1, "group": ("solver",), "status": 1}]))
+    assert list(not_comparable([run(), run(spec="0x2", spot=FEW)])) == [], "fewer spots are another spec"
+    early = {"seed": 1, "group": ("solver",), "spot": None, "status": 1}
+    assert "ended early" in next(not_comparable([run(), early]))
     assert "ended early" in next(not_comparable([run(group=("solver", "forger"))]))
     late = run()
     late["accounts"]["node0"]["batches"] = {"accepted": ROUNDS - 1}
     assert "instead of" in next(not_comparable([late]))
+
+
+def test_of_many_who_answer_without_looking_most_have_to_lose_their_bonds() -> None:
+    """Of few nothing is said: who is looked at is drawn."""
+
+    def runs(count: int, slashed: int) -> list[dict[str, Any]]:
+        made = [account("lazy_answerer", "lazy_answerer", slashed=ETHER * (i < slashed)) for i in range(count)]
+        return [{"accounts": {"lazy_answerer": a.to_json(), "node0": account().to_json()}} for a in made]
+
+    assert list(went_free(runs(ENOUGH, ENOUGH // 2))) == []
+    assert "lost their bonds" in next(went_free(runs(ENOUGH, ENOUGH // 2 - 1)))
+    assert list(went_free(runs(ENOUGH - 1, 0))) == []
 
 
 def test_a_sum_that_is_off_is_a_failure() -> None:
@@ -108,5 +122,5 @@ def test_the_document_has_a_row_per_attack_and_seed_and_says_what_went_wrong() -
 
 def test_the_command_plays_every_attack_in_one_devnet() -> None:
     """Some in several nodes, where they need friends."""
-    played = [attack for group in GROUPS for attack in set(group)]
+    played = [attack for group in GROUPS for attack in set(group.attacks)]
     assert sorted(played) == sorted(ATTACKS)

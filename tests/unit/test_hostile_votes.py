@@ -12,6 +12,7 @@ import pytest
 from sapo_client.duties.ballots import BallotBox, Deal
 from sapo_client.duties.verdicts import Verdicts
 from sapo_client.state.home import KEYSTORE
+from sapo_devnet.adversaries import friends
 from sapo_devnet.adversaries.friends import Friend, FriendlyVerdicts, LowTurnoutCartel, nodes_that_play
 from sapo_devnet.adversaries.voters import CensoringVerdicts
 from sapo_verifier.audit import CheckResult
@@ -69,6 +70,32 @@ def test_the_censor_voids_what_claims_most(box: BallotBox) -> None:
     made(CensoringVerdicts, box).fill_in(DEAL, window, dict.fromkeys(accepted, Verdict.ACCEPT), accepted)
     voided, kept = Verdict.VOID, Verdict.ACCEPT
     assert said(box, window) == {5: kept, 6: voided, 7: kept, 8: voided, 9: Verdict.ABSTAIN}
+
+
+@pytest.mark.parametrize("about_itself", [True, False])
+def test_a_shield_is_a_dispute_about_the_friend_s_batch_or_about_what_it_answered(
+    about_itself: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For one of the two reasons, and of friends' batches only."""
+    sent: list[Any] = []
+    monkeypatch.setattr(friends, "put_once", lambda outbox, key, call, **more: sent.append((key, call.args, more)))
+    testimony = SimpleNamespace(ballots={FRIEND: SimpleNamespace(accepted=[9, 8])})
+    monkeypatch.setattr(friends.Testimony, "read", lambda *_: testimony)
+    window = {DEAL.round: [batch(5, OTHER, 1), batch(6, FRIEND, 1)]}
+    parts: dict[str, Any] = {field.name: None for field in fields(friends.ShieldingDuties)}
+    parts |= {
+        "actor": SimpleNamespace(
+            node=ME,
+            reader=None,
+            audits=SimpleNamespace(terms=lambda: SimpleNamespace(dispute_bond=3)),
+            outbox=SimpleNamespace(keys=lambda _: []),
+        ),
+        "verdicts": SimpleNamespace(auditor=SimpleNamespace(window=lambda round_, stage: window.get(round_, []))),
+        "friends": lambda: [FRIEND],
+        "about_itself": about_itself,
+    }
+    friends.ShieldingDuties(**parts).denounce(DEAL.round + 3)
+    assert sent == [("shield/7/6", (6, 6 if about_itself else 9), {"value": 3, "deadline_round": 10})]
 
 
 def test_friends_are_those_of_the_same_devnet_that_play_with_it(tmp_path: Path) -> None:

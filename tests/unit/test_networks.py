@@ -107,6 +107,8 @@ def test_a_devnet_s_spec_has_a_base_for_each_policy(chat: Path, compact: Path) -
     assert bases("smollm2") == ["smollm2"]
     assert bases("pocket", "smollm2") == bases("smollm2", "pocket") == ["pocket", "smollm2"]
     assert smollm2_base(chat, "brackets").max_rank >= 16
+    pocket = [DevnetPolicy("pocket", compact, 0)]
+    assert (devnet_spec(pocket).spot, devnet_spec(pocket, 2).spot) == (256, 2)
 
 
 @pytest.mark.parametrize("answer", ["tag", "brackets"])
