@@ -1,18 +1,20 @@
 """The formula beside a model, and the worker that formula nodes share."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from sapo_devnet.formula.batches import formula_batch, published_formula
 from sapo_devnet.formula.judging import FormulaModel, by_formula
-from sapo_devnet.formula.policy import WEIGHTS, edges_at, formula_base, formula_spec, sample, tokens_of, written
+from sapo_devnet.formula.policy import VOCAB, WEIGHTS, edges_at, formula_base, formula_spec, sample, tokens_of, written
 from sapo_devnet.formula.shared import RememberingWorker
 from sapo_devnet.testkit.formula import BEACON, CHAIN, NODE, ROUNDS, honest
 from sapo_verifier.audit import Audit, CheckResult, Cost, Recomputed
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.intervals import interval, owner
 from sapo_verifier.protocol import stream_value
+from sapo_verifier.spots import Spots
 from sapo_verifier.tasks import TaskWorker
 
 CONFIG = {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 60}
@@ -62,6 +64,24 @@ def test_the_formula_judges_its_own_and_leaves_the_rest_to_the_model(worker: Tas
     assert alone.cost.passes == alone.seconds
     assert both.cost.load == 1.0
     assert both.cost.passes > 3.0
+
+
+def test_the_formula_judges_answers(worker: TaskWorker) -> None:
+    audit = audit_of(worker, published=True)
+    audit = replace(audit, spots=Spots(bytes(32), audit.facts.slots * audit.spec.group_size, 4))
+    model = FormulaModel()
+    answers = model(audit).answers
+    assert len(answers) == 4
+    assert model.judge(audit, answers) == CheckResult("answers", "pass", "4 answers are right")
+    false = [answers[0], answers[1], (answers[2] + VOCAB // 2) % VOCAB, answers[3]]
+    found = model.judge(audit, false)
+    assert (found.check, found.status) == ("answers", "fail")
+    assert (found.slot, found.k) == divmod(audit.leaves[2], audit.spec.group_size)
+    for wrong in (answers[:3], (*answers, 0), (VOCAB, *answers[1:])):
+        assert model.judge(audit, wrong).status == "fail"
+    other = audit_of(worker, published=False)
+    assert model.judge(other, []).status == "unknown"
+    assert FormulaModel(Model()).judge(other, []).reason == "by the model"
 
 
 def test_what_is_committed_holds_no_weights_of_the_base(worker: TaskWorker) -> None:

@@ -57,6 +57,8 @@ USUAL = (
 def main() -> int:
     """Exit status: 0 all was measured, 1 something failed."""
     options = _parser().parse_args()
+    if options.round:
+        return _round(options)
     work = _work(options)
     every = entries(work)
     chosen = options.only or (list(every) if options.thorough else list(USUAL))
@@ -78,6 +80,15 @@ def main() -> int:
             text = write(command, work, reports, file)  # after each: a long run may be ended early
     print(text)
     return 0 if len(reports) == len(chosen) else 1
+
+
+def _round(options: argparse.Namespace) -> int:
+    from sapo_devnet.smollm2 import smollm2
+    from sapo_lab.bench.round import table
+
+    folder = (options.policy or smollm2(ROOT)).resolve()
+    table(folder, rank=options.rank, new_tokens=options.max_new_tokens, threads=options.threads)
+    return 0
 
 
 def _install_vllm() -> None:
@@ -102,6 +113,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=cores, metavar="N", help="of everybody (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
     parser.add_argument("--only", action="append", metavar="NAME", help="this one alone; may be given several times")
+    parser.add_argument("--round", action="store_true", help="instead: a round's spot checks beside generation")
+    parser.add_argument("--rank", type=int, default=16, metavar="R", help="of --round's adapters (%(default)s)")
     parser.add_argument("--thorough", action="store_true", help="also other settings of the other trainers")
     parser.add_argument("--dry", action="store_true", help="print the result; the page stays as it is")
     parser.add_argument("--verbose", action="store_true", help="show what the trainers print")
