@@ -141,6 +141,8 @@ class FakePool:
     found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
+    copies: dict[int, list[CheckResult]] = field(default_factory=dict)  # what others' copies of a batch show
+    hiding: set[int] = field(default_factory=set)  # batches whose policies hide what they are
     judged: dict[int, CheckResult] = field(default_factory=dict)  # answers about a batch, by its index
 
     def look(
@@ -148,7 +150,15 @@ class FakePool:
     ) -> tuple[list[Seen], AuditCounts]:
         self.looked += [batch.index for batch in batches]
         self.met |= {batch.node for batch in batches}
-        return [Seen(batch, self.findings.get(batch.index, PASS), [], None) for batch in batches], AuditCounts()
+        for index, nodes in holders.items():
+            if again and nodes and index in self.copies:
+                self.findings[index] = self.copies[index]
+        return [self._seen(batch) for batch in batches], AuditCounts()
+
+    def _seen(self, batch: BatchInfo) -> Seen:
+        results = self.findings.get(batch.index, PASS)
+        missing = ((batch.manifest, 1),) if results == VOID else ()
+        return Seen(batch, results, [], None, missing, batch.index in self.hiding)
 
     def judge(self, asked: Sequence[Asked]) -> list[CheckResult]:
         return [self.judged.get(each.batch.index, CheckResult("answers", "pass")) for each in asked]
