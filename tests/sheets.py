@@ -15,7 +15,7 @@ from sapo_client.batches.auditing import Asked
 from sapo_client.batches.seeds import Seeds
 from sapo_client.duties.answers import Answers
 from sapo_client.duties.ballots import Ballot, Deal
-from sapo_client.duties.verdicts import Found, Verdicts, report_block
+from sapo_client.duties.verdicts import NOTHING_ASKED, Found, Told, Verdicts, report_block
 from sapo_devnet.testkit.anvil import anvil
 from sapo_devnet.testkit.networks import Network, deploy_on, small_spec
 from sapo_verifier.audit import CheckResult
@@ -67,7 +67,14 @@ class AnsweringVerdicts(Verdicts):
     sheet: Callable[[Mapping[int, Spots]], Sheet] = write
     salts: Callable[[bytes], bytes] = lambda salt: salt
 
-    def fill_in(self, deal: Deal, window: Sequence[BatchInfo], verdicts: Mapping[int, int], found: Found) -> None:
+    def fill_in(
+        self,
+        deal: Deal,
+        window: Sequence[BatchInfo],
+        verdicts: Mapping[int, int],
+        found: Found,
+        answers: Told = NOTHING_ASKED,
+    ) -> None:
         if deal.stage == 2:
             super().fill_in(deal, window, verdicts, found)
             return
@@ -75,9 +82,9 @@ class AnsweringVerdicts(Verdicts):
         word = sum(verdicts.get(batch.index, 0) << (2 * j) for j, batch in enumerate(window))
         accepted = [batch for batch in window if verdicts.get(batch.index) == Verdict.ACCEPT]
         spots = {b.index: Spots.of(deal.beacon, salt, b.index, b.slots * spec.group_size, spec.spot) for b in accepted}
-        answers = encode_answers([token for tokens in self.sheet(spots).values() for token in tokens])
+        told = encode_answers([token for tokens in self.sheet(spots).values() for token in tokens])
         block = report_block(deal.round, deal.stage, self.actor.node, verdicts, found)
-        self.ballots.put(Ballot(deal, word, block, salt, answers))
+        self.ballots.put(Ballot(deal, word, block, salt, told))
 
 
 class Answering(Voter):

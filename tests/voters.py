@@ -138,6 +138,7 @@ class FakePool:
     """Findings from the test: PASS unless it says otherwise."""
 
     findings: dict[int, list[CheckResult]] = field(default_factory=dict)  # by index
+    answers: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by index
     found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
@@ -146,19 +147,20 @@ class FakePool:
     judged: dict[int, CheckResult] = field(default_factory=dict)  # answers about a batch, by its index
 
     def look(
-        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+        self, batches: Sequence[BatchInfo], *, again: bool = False, anew: bool = False, holders: Holders = NOBODY
     ) -> tuple[list[Seen], AuditCounts]:
         self.looked += [batch.index for batch in batches]
         self.met |= {batch.node for batch in batches}
         for index, nodes in holders.items():
-            if again and nodes and index in self.copies:
+            if (again or anew) and nodes and index in self.copies:
                 self.findings[index] = self.copies[index]
         return [self._seen(batch) for batch in batches], AuditCounts()
 
     def _seen(self, batch: BatchInfo) -> Seen:
         results = self.findings.get(batch.index, PASS)
         missing = ((batch.manifest, 1),) if results == VOID else ()
-        return Seen(batch, results, [], None, missing, batch.index in self.hiding)
+        answers, hides = self.answers.get(batch.index, ()), batch.index in self.hiding
+        return Seen(batch, results, [], None, missing=missing, hides=hides, answers=answers)
 
     def judge(self, asked: Sequence[Asked]) -> list[CheckResult]:
         return [self.judged.get(each.batch.index, CheckResult("answers", "pass")) for each in asked]
@@ -244,11 +246,11 @@ class Voter:
         self.reader = network.reader()
         self.audits = AuditsReader(self.reader)
         unused: Any = None
-        self.auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node)
         self.pool = FakePool()
         self.store = FakeStore()
         store: Any = self.store
         self.seeds = seeds.of(network.chain.account(account), self.node, self.reader, store)
+        self.auditor = Auditor(self.reader, unused, network.spec, unused, unused, None, unused, self.node, self.seeds)
         self.open()
 
     def open(self) -> None:
@@ -310,10 +312,13 @@ class Voter:
     def fill_in(self, round_: int) -> Ballot:
         """Its ballot of stage 1, stored and not committed."""
         window = self.auditor.window(round_, 1)
-        found = {seen.batch.index: seen.results for seen in self.pool.look(window)[0]}
+        looked, _ = self.pool.look(window)
+        found = {seen.batch.index: seen.results for seen in looked}
+        answers = {seen.batch.index: seen.answers for seen in looked}
         deal = deal_of(self.reader, round_, 1)
         assert deal is not None
-        self.duties.verdicts.fill_in(deal, window, {index: verdict(each) for index, each in found.items()}, found)
+        verdicts = {index: verdict(each) for index, each in found.items()}
+        self.duties.verdicts.fill_in(deal, window, verdicts, found, answers)
         ballot = self.ballots.get(deal)
         assert ballot is not None
         return ballot

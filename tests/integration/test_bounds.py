@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from sapo_client.batches.auditing import AuditCounts, Auditor, FetchBudget
 from sapo_client.batches.pins import PinBook
+from sapo_client.batches.seeds import Seeds
 from sapo_devnet.testkit.hostile_http import Script, hostile
 from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_devnet.testkit.publishers import Publishers, publishers
@@ -55,7 +57,8 @@ def test_the_measure_sees_a_reader_of_all_batches(made: Publishers) -> None:
 
 def auditor(made: Publishers, store: GatewayReader, pins: PinBook, voter: int = 0) -> Auditor:
     reader = made.network.reader()
-    return Auditor(reader, store, made.network.spec, made.worker, made.tokenizer, None, pins, made.nodes[voter])
+    spec, unused = made.network.spec, cast(Seeds, None)
+    return Auditor(reader, store, spec, made.worker, made.tokenizer, None, pins, made.nodes[voter], unused)
 
 
 def test_the_window_is_that_of_the_contract(made: Publishers, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_keystore_deploys_and_nothing_secret_is_shown(
     monkeypatch.setattr("sys.stdin", io.StringIO())
     status, _, asked_err = run_here(capsys, *arguments)
     assert (status, "nobody is here to agree to that: pass --yes" in asked_err) == (2, True)
-    assert re.search(r"deploying takes about 14,240,000 gas: [0-9.]+ coins at [0-9.]+ gwei", asked_err)
+    assert re.search(r"deploying takes about 14,350,000 gas: [0-9.]+ coins at [0-9.]+ gwei", asked_err)
     assert anvil.w3.eth.get_transaction_count(anvil.w3.to_checksum_address(address)) == 0
     arguments += ["--yes", "--name", "testnet", "--public-rpc", "https://rpc.example.org"]
     arguments += ["--base-from", "pocket=owner/pocket@abc"]

@@ -282,7 +282,7 @@ def test_a_producer_is_asked_itself_whatever_is_kept_here(made: Publishers, tmp_
         peers = stack.enter_context(GatewayReader(allow_private=True, timeout=2.0))
         empty = stack.enter_context(ipfs_daemon(tmp_path))
         spec = made.network.spec
-        auditor = Auditor(reader, store, spec, made.worker, made.tokenizer, None, unused, made.nodes[0])
+        auditor = Auditor(reader, store, spec, made.worker, made.tokenizer, None, unused, made.nodes[0], unused)
         whole = Presence(auditor, peers)
         assert whole.unserved(whole.drawn(batches, every_kind=True)) == []
 

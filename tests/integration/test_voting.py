@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from sapo_verifier.chain.errors import ChainError
 from sapo_verifier.chain.events import pages
 from sapo_verifier.cid import block_digest
 from sapo_verifier.objects import VerdictReport
+from sapo_verifier.spots import decode_answers
 from voters import FAIL, UNKNOWN, VOID, Voter, begin, commit, play_round, send, set_back, settle_outboxes
 
 ACCOUNTS = (1, 2, 3, 4)
@@ -51,6 +53,13 @@ def tokens(voter: Voter) -> int:
 
 def count(network: Network, voter: Voter) -> int:
     return network.chain.w3.eth.get_transaction_count(network.chain.w3.to_checksum_address(voter.node))
+
+
+def revealed(network: Network, voter: Voter, stage: int = 1) -> dict[str, Any]:
+    """What the chain announced of a voter's verdicts on R."""
+    events = [event for page in pages(network.reader(), None) for event in page.events]
+    reveals = [event.args for event in events if event.name == "VerdictsRevealed"]
+    return next(args for args in reveals if (args["voter"], args["round"], args["stage"]) == (voter.node, R, stage))
 
 
 def test_honest_voters_are_paid_to_the_wei(network: Network, voters: dict[int, Voter]) -> None:
@@ -237,14 +246,37 @@ def test_a_crash_before_the_commitment_was_sent(network: Network, voters: dict[i
     """The ballot was stored: the same one is committed, whatever is found now."""
     begin(network, R + 1)
     voter = voters[3]
+    voter.pool.answers = {batch.index: (batch.index, 7) for batch in voter.auditor.window(R)}
     ballot = voter.fill_in(R)
     voter.restart()
     find(voters, 1, {3: FAIL})
+    voter.pool.answers = {}
     for each in voters.values():
         each.play(R + 1)
     settle_outboxes(network, voters.values())
     play(network, voters, range(R + 2, R + 3))
     assert voter.audits.verdicts_of(voter.node, R, 1) == (BallotState.REVEALED, ballot.word)
+    told = [token for batch in voter.auditor.window(R) for token in (batch.index, 7)]
+    assert decode_answers(revealed(network, voter)["answers"]) == told
+
+
+def test_answers_are_about_what_was_accepted_in_the_window_s_order_and_none_in_stage_2(
+    network: Network, voters: dict[int, Voter]
+) -> None:
+    find(voters, 1, {2: FAIL, 3: FAIL, 4: FAIL})
+    begin(network, R + 1)
+    for voter in voters.values():
+        voter.pool.answers = {batch.index: (1000 + batch.index, 2**32 - 1) for batch in voter.auditor.window(R)}
+    play(network, voters, range(R + 1, R + 6))
+    false = index_of(voters[1])
+    for account, voter in voters.items():
+        accepted = [batch.index for batch in voter.auditor.window(R) if batch.index != false]
+        told = [token for index in accepted for token in (1000 + index, 2**32 - 1)]
+        args = revealed(network, voter)
+        assert decode_answers(args["answers"]) == told
+        assert len(told) == (6 if account == 1 else 4)
+        assert args["salt"] == voter.seeds.seed(R)
+    assert revealed(network, voters[2], stage=2)["answers"] == b""
 
 
 def test_a_lost_outbox_does_not_lose_the_reveal(network: Network, voters: dict[int, Voter]) -> None:

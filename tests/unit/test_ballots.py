@@ -10,7 +10,7 @@ import pytest
 from sapo_client.duties.ballots import Ballot, BallotBox, Deal
 
 DEAL = Deal(7, 1, b"\3" * 32, b"\4" * 32)
-FIRST = Ballot(DEAL, 0b01_10, b'{"v":1}', b"\1" * 32)
+FIRST = Ballot(DEAL, 0b01_10, b'{"v":1}', b"\1" * 32, b"\0\0\0\7")
 SECOND = Ballot(DEAL, 2**256 - 1, b"other", b"\2" * 32)
 
 

@@ -91,7 +91,7 @@ def test_a_node_of_the_swarm_is_a_node_of_sapo_run_number_for_number(laid: Groun
                     seen = batches[position].audit
                     audit = Audit(seen.facts, laid.spec, seen.blocks, worker, lambda _: policy.tokenizer)
                     assert usable(check_batch(audit), policy_check=False)
-                    offered += training_groups(audit, policy, external=True)
+                    offered += training_groups(audit, policy, external=True, known=audit.leaves)
             (played,) = [each for each in swarm.play(round_) if each.node == me]
 
             digest = learner.published.digest

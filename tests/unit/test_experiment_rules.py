@@ -69,7 +69,7 @@ def test_own_groups_weigh_exactly_one_under_every_rule(tmp_path: Path, rule: Ext
     plain, _ = after(tmp_path / "a", "as-own", [1, 0, 0], shift=0, external=False)
     same, stats = after(tmp_path / "b", rule, [1, 0, 0], shift=shift, external=False)
     assert same == plain
-    assert (stats.external_tokens, stats.mean_weight, stats.samples_dropped) == (0, 0, 0)
+    assert (stats.external_tokens, stats.unknown_tokens, stats.mean_weight, stats.samples_dropped) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("shift", [-1.0, 0.0, 0.3, 1.5])
@@ -102,6 +102,21 @@ def test_what_no_record_bounds_is_not_pushed_down_but_in_the_papers_way(tmp_path
     unknown = replace(made, samples=[replace(sample, sampling_logprobs=None) for sample in made.samples])
     dropped = {rule: select_samples([unknown], rule, 128).dropped for rule in RULES}
     assert dropped == {rule: 0 if rule == "as-own" else 2 for rule in RULES}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_where_nobody_knows_p_theirs_one_s_own_probability_stands_in(tmp_path: Path, rule: External):
+    """The good completion has the weight 1 then, as under `drop-negatives`, and is counted as one of those."""
+    known, _ = after(tmp_path / "known", "drop-negatives", [1, 0, 0], shift=1.5, external=True)
+    policy, config = tiny_policy(tmp_path / "unknown"), replace(CONFIG, external=rule)
+    good, *bad = group(policy, [1, 0, 0], shift=1.5, external=True).samples
+    made = group(policy, [1, 0, 0], shift=1.5, external=True)
+    mixed = replace(made, samples=[replace(good, sampling_logprobs=None), *bad])
+    stats = train_step(policy, make_optimizer(policy, config), [mixed], config)
+    others = 0 if "drop-negatives" in rule else sum(map(len, IDS[1:]))
+    assert (stats.unknown_tokens, stats.external_tokens) == (len(IDS[0]), others)
+    if "drop-negatives" in rule:
+        assert policy.weight_bytes() == known
 
 
 def test_both_together_is_truncated_on_what_is_not_dropped(tmp_path: Path):

@@ -1,6 +1,6 @@
 """The formula beside a model, and the worker that formula nodes share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -9,7 +9,7 @@ from sapo_devnet.formula.judging import FormulaModel, by_formula
 from sapo_devnet.formula.policy import WEIGHTS, edges_at, formula_base, formula_spec, sample, tokens_of, written
 from sapo_devnet.formula.shared import RememberingWorker
 from sapo_devnet.testkit.formula import BEACON, CHAIN, NODE, ROUNDS, honest
-from sapo_verifier.audit import Audit, CheckResult
+from sapo_verifier.audit import Audit, CheckResult, Cost, Recomputed
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.intervals import interval, owner
 from sapo_verifier.protocol import stream_value
@@ -23,9 +23,13 @@ class Model:
 
     runs = True
     seconds = 0.0
+    cost = Cost(1.0, 2.0, 3.0)
 
-    def __call__(self, audit: Audit) -> CheckResult:
-        return CheckResult("policy", "pass", "by the model")
+    def __call__(self, audit: Audit) -> Recomputed:
+        return Recomputed(CheckResult("policy", "pass", "by the model"))
+
+    def judge(self, audit: Audit, answers: Sequence[int]) -> CheckResult:
+        return CheckResult("answers", "pass", "by the model")
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +55,13 @@ def test_the_formula_judges_its_own_and_leaves_the_rest_to_the_model(worker: Tas
     own, other = audit_of(worker, published=True), audit_of(worker, published=False)
     assert by_formula(own) == by_formula(other) == CheckResult("policy", "pass")
     both = FormulaModel(Model())
-    assert (both.runs, both(own).reason, both(other).reason) == (True, "", "by the model")
+    assert (both.runs, both(own).result.reason, both(other).result.reason) == (True, "", "by the model")
     alone = FormulaModel()
-    assert (alone.runs, alone(own).status, alone(other).status) == (False, "pass", "unknown")
+    assert (alone.runs, alone(own).result.status, alone(other).result.status) == (False, "pass", "unknown")
     assert alone.seconds > 0
+    assert alone.cost.passes == alone.seconds
+    assert both.cost.load == 1.0
+    assert both.cost.passes > 3.0
 
 
 def test_what_is_committed_holds_no_weights_of_the_base(worker: TaskWorker) -> None:

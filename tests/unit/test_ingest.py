@@ -1,6 +1,7 @@
 """From a checked batch to what a policy trains on: the records' own ids, or the text in another tokenizer."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,13 +14,15 @@ from sapo_client.batches.auditing import usable
 from sapo_client.batches.ingest import training_groups
 from sapo_client.policy.tokenization import Encoder
 from sapo_client.training.groups import Group, Sample, commonest_share, entropy_per_token, has_advantage
+from sapo_devnet.formula.judging import by_formula
 from sapo_devnet.formula.policy import EOS, TOKENS, text_of, tokens_of, write_tokenizer
 from sapo_devnet.testkit.formula import GROUP, INDEX, LIMIT, NODE, ROUND, SLOTS, SPEC, assert_stopped, honest
-from sapo_verifier.audit import CheckResult
+from sapo_verifier.audit import CheckResult, Recomputed
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.checks import check_batch
 from sapo_verifier.ipfs import StoreFailed
 from sapo_verifier.objects import Record
+from sapo_verifier.spots import Spots
 from sapo_verifier.tasks import TaskWorker, deal, render
 
 TINY, WORDS = SPEC.bases
@@ -62,10 +65,19 @@ def byte_level(tmp_path_factory):
     return folder
 
 
-def checked(draft, worker, folder):
+class Formula:
+    """Runs the policy: here it is the formula under every name."""
+
+    runs, seconds = True, 0.0
+
+    def __call__(self, audit):
+        return Recomputed(by_formula(audit))
+
+
+def checked(draft, worker, folder, model=None, spots=None):
     tokenizer = Tokenizer(folder)
-    audit = draft.seal().audit(worker, lambda _: tokenizer)
-    assert usable(check_batch(audit), policy_check=False)
+    audit = replace(draft.seal().audit(worker, lambda _: tokenizer), model=model, spots=spots)
+    assert usable(check_batch(audit), policy_check=model is not None)
     return audit
 
 
@@ -74,7 +86,7 @@ def checked(draft, worker, folder):
 
 @pytest.mark.parametrize("external", [True, False])
 def test_with_the_same_base_the_records_are_the_samples(draft, worker, folder, external):
-    audit = checked(draft, worker, folder)
+    audit = checked(draft, worker, folder, model=Formula() if external else None)
     groups = training_groups(audit, student(TINY, folder), external=external)
     assert [(g.round, g.index, g.slot, g.node, g.external) for g in groups] == [
         (ROUND, INDEX, slot, NODE, external) for slot in range(SLOTS)
@@ -100,8 +112,33 @@ def test_the_sampling_logprob_is_the_interval_s_width(draft, worker, folder, lo,
     audit = draft.seal().audit(worker, None)
     packed = audit.records
     packed[0][0] = Record(EOS, lo, last).encode()
-    groups = training_groups(audit, student(TINY, folder), external=True)
+    groups = training_groups(audit, student(TINY, folder), external=True, known=[0])
     assert groups[0].samples[0].sampling_logprobs == pytest.approx([nats])
+
+
+def test_only_what_was_recomputed_says_how_likely_its_sampler_found_it(draft, worker, folder):
+    """Elsewhere a peer may claim any width: one's own probability stands in, so nothing is known of it."""
+    spots = Spots(bytes(32), SLOTS * GROUP, 5)
+    groups = training_groups(checked(draft, worker, folder, Formula(), spots), student(TINY, folder), external=True)
+    samples = [sample for group in groups for sample in group.samples]
+    known = {i for i, sample in enumerate(samples) if sample.sampling_logprobs is not None}
+    assert (known, len(samples)) == (set(spots.leaves), SLOTS * GROUP)
+    assert [sample.ids for sample in samples] == [slot.tokens(k) for slot in draft.slots for k in range(GROUP)]
+
+
+def test_without_a_model_nothing_is_known_of_others_and_all_of_one_s_own(draft, worker, folder):
+    audit = checked(draft, worker, folder)
+    for external in (True, False):
+        groups = training_groups(audit, student(TINY, folder), external=external)
+        assert {sample.sampling_logprobs is None for group in groups for sample in group.samples} == {external}
+
+
+def test_a_policy_that_was_not_found_vouches_for_nothing(draft, worker, folder):
+    draft.slots[0].records[0][0] = Record(draft.slots[0].tokens(0)[0], 0, 2**64 - 1)
+    audit = replace(checked(draft, worker, folder), model=Formula())
+    assert check_batch(audit)[-1].status == "fail"
+    groups = training_groups(audit, student(TINY, folder), external=True)
+    assert {sample.sampling_logprobs for group in groups for sample in group.samples} == {None}
 
 
 def test_a_special_token_inside_a_completion_keeps_its_id(draft, worker, folder):

@@ -30,6 +30,7 @@ from sapo_verifier.networks import (
     pocket_base,
     read_spec,
     smollm2_base,
+    spot_of,
     too_few,
 )
 from sapo_verifier.objects import RECORD_BYTES
@@ -63,15 +64,27 @@ def test_larger_models_get_what_may_pay_of_the_paper_s_tasks(chat: Path) -> None
 
 @pytest.mark.parametrize("nodes", [2, 3, 5, 8, 30, 50, 51, 1000])
 def test_a_network_s_size_sets_its_quorums(chat: Path, nodes: int) -> None:
-    chain = models_spec([chat_base(chat, "chat")], nodes=nodes).chain
+    spec = models_spec([chat_base(chat, "chat")], nodes=nodes)
+    chain, completions = spec.chain, spec.group_size * spec.max_slots
     assert chain.draws == (16 if nodes > 50 else 8)
     assert 1 <= chain.min_accepts <= max(1, nodes - 2)
     assert 1 <= chain.min_rejects <= nodes / 2
     assert (chain.min_accepts, chain.min_rejects) == (4, 8) or nodes < 16
     assert (too_few(chain, nodes) == "") == (nodes > 2)
+    voters = min(chain.draws, nodes - 1)
+    assert spec.spot * voters <= completions / 4 < (spec.spot + 1) * voters, "a quarter of a batch, all together"
+    assert spec.spot == (2 if nodes > 50 else 4) or nodes < 9
+    assert models_spec(spec.bases, nodes=nodes, spot=32).spot == 32
     assert "min_accepts" in too_few(chain, chain.min_accepts + 1)
     if chain.min_rejects > chain.min_accepts:
         assert "min_rejects" in too_few(chain, 2 * chain.min_rejects - 1)
+
+
+def test_few_completions_are_recomputed_one_at_a_time_and_a_devnet_s_all(compact: Path) -> None:
+    cases = {(128, 8): 4, (128, 16): 2, (32, 8): 1, (8, 8): 1}
+    assert {case: spot_of(*case) for case in cases} == cases
+    spec = mixed_spec([pocket_base(compact)])
+    assert spec.spot >= spec.group_size * spec.max_slots
 
 
 def test_what_is_dealt_can_be_read_by_every_base(chat: Path, compact: Path) -> None:

@@ -16,8 +16,9 @@ from sapo_verifier.audit import CheckResult
 from sapo_verifier.bases import Bases
 from sapo_verifier.checks import check_batch
 from sapo_verifier.intervals import FULL, REJECT_TOLERANCE, VOID_TOLERANCE, WIDEN_TOLERANCE
+from sapo_verifier.model.claims import Claimed, compare
 from sapo_verifier.model.forward import Passage
-from sapo_verifier.model.policy_check import Claimed, PolicyModels, compare
+from sapo_verifier.model.policy_check import PolicyModels
 from sapo_verifier.model.positions import Position, policy_intervals
 from sapo_verifier.objects import Record
 from sapo_verifier.tasks import TaskWorker, compact_answer, deal
@@ -293,7 +294,7 @@ def test_another_base_than_the_one_that_sampled(shared: World, tmp_path: Path) -
 
 
 def test_a_base_that_is_not_here_is_this_machine_s_trouble(honest: Made) -> None:
-    outcome = PolicyModels(Bases([]))(honest.audit(None))
+    outcome = PolicyModels(Bases([]))(honest.audit(None)).result
     assert outcome.status == "unknown"
     assert "Give its folder with --base-folder" in outcome.reason
 
@@ -303,6 +304,6 @@ def test_a_prompt_that_the_base_cannot_read_is_void(honest: Made, models: Policy
     """Met only where the task check is unknown: it would have failed."""
     audit = honest.audit(models)
     audit.groups[1] = audit.groups[1].model_copy(update={"prompt": prompt})
-    outcome = models(audit)
+    outcome = models(audit).result
     assert outcome.status == "void"
     assert outcome.reason.startswith("slot 1: ")

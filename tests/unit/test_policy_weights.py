@@ -28,6 +28,7 @@ from sapo_verifier.model.policy_check import PolicyModels
 from sapo_verifier.model.weights import load_weights
 from sapo_verifier.objects import Record
 from sapo_verifier.schedule import KEEP_AFTER, SERVE_AFTER
+from sapo_verifier.spots import Spots
 from sapo_verifier.tasks import TaskWorker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -231,7 +232,8 @@ def auditor(made: Made, models: PolicyModels | None, pins: Path) -> tuple[Audito
     reader: Any = SimpleNamespace(beacon=lambda _: made.facts.beacon, deployment=deployment)
     store, book, worker = Shelf(made.blocks), PinBook(pins), made.world.worker
     bases = made.world.bases
-    return Auditor(reader, store, made.world.spec, worker, bases.tokenizer, models, book, "0x0"), store
+    unused: Any = None
+    return Auditor(reader, store, made.world.spec, worker, bases.tokenizer, models, book, "0x0", unused), store
 
 
 def test_a_node_trains_on_what_passed_and_counts(
@@ -244,12 +246,27 @@ def test_a_node_trains_on_what_passed_and_counts(
     assert (counts.drawn, counts.fetched, counts.checked, counts.failed, counts.failures) == (1, 1, 1, 0, ())
     assert counts.weights_bytes == len(policy.weight_bytes())
     assert counts.policy_check_seconds > 0
+    assert counts.recomputed == honest.world.spec.group_size
     weights = set(weight_blocks(honest))
     assert honest.world.spec.pool_rounds < SERVE_AFTER
     judged = honest.facts.round + SERVE_AFTER
     assert audit.pins.expired(judged) == [], "also weights are served to who judges them last"
     assert set(audit.pins.expired(judged + 1)) == weights
     assert set(audit.pins.expired(honest.facts.round + KEEP_AFTER + 1)) == honest.blocks.keys()
+
+
+def test_a_node_runs_the_policy_on_its_spots_answers_and_knows_p_theirs_there_only(
+    honest: Made, policy: Policy, models: PolicyModels, tmp_path: Path
+) -> None:
+    audit, _ = auditor(honest, models, tmp_path / "pins")
+    batch: Any = honest.facts
+    spots = Spots.of(bytes(32), bytes(32), honest.facts.index, honest.world.spec.group_size, 1)
+    seen, counts = audit.audit(batch, [], policy, None, spots)
+    assert (counts.recomputed, counts.checked, seen.spots, len(seen.answers)) == (1, 1, spots, 1)
+    known = [k for k, sample in enumerate(seen.groups[0].samples) if sample.sampling_logprobs is not None]
+    assert known == list(spots.leaves)
+    whole, _ = audit.audit(batch, [], policy)
+    assert (whole.spots, whole.answers) == (None, ())
 
 
 @pytest.mark.parametrize("fault", ["intervals", "no weights"])
@@ -274,7 +291,7 @@ def test_a_node_does_not_train_on_what_did_not_pass(
     seen, counts = without.audit(batch, [], policy)
     assert len(seen.groups) == 1
     assert len(store.steps) == 3
-    assert counts.weights_bytes == counts.policy_check_seconds == 0
+    assert counts.weights_bytes == counts.policy_check_seconds == counts.recomputed == 0
 
 
 def test_a_policy_of_a_base_that_is_not_here_is_not_trained_on(
@@ -303,7 +320,7 @@ def test_a_missing_torch_is_told_with_what_to_install() -> None:
     said = python(
         "import sys; sys.modules['torch'] = None\n"
         "from sapo_verifier.bases import Bases; from sapo_verifier.model import policy_model\n"
-        "model = policy_model(Bases([])); found = model(None)\n"
+        "model = policy_model(Bases([])); found = model(None).result\n"
         "print(model.runs, found.check, found.status, found.reason)"
     )
     assert said == "False policy unknown torch is not installed here: pip install 'sapo-network[model]'"

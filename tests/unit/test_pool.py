@@ -1,4 +1,5 @@
-"""A batch is fetched and checked once, whoever asks; one that was away is looked for again where that matters."""
+"""A batch is fetched and checked once, whoever asks; one that was away is looked for again where that matters, and
+one that was recomputed in part is recomputed whole in stage 2."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,8 +8,10 @@ from sapo_client.batches.auditing import AuditCounts, Seen
 from sapo_client.batches.pool import Pool
 from sapo_verifier.audit import CheckResult, Status
 from sapo_verifier.facts import BatchInfo
+from sapo_verifier.spots import Spots
 
 NODE = "0x" + "11" * 20
+COMPLETIONS = 8
 
 
 @dataclass
@@ -17,14 +20,22 @@ class Answers:
 
     status: dict[int, Status] = field(default_factory=dict)
     audited: list[int] = field(default_factory=list)
+    asked: list[Spots | None] = field(default_factory=list)  # of each of those
+    spot: int = 256
+    beacon: bytes = b"b" * 32
 
     def endpoints(self, batches: list[BatchInfo]) -> dict[str, str]:
         return {batch.node: "/ip4/10.0.0.1/tcp/80/http" for batch in batches}
 
-    def audit(self, batch: BatchInfo, *_: Any) -> tuple[Seen, AuditCounts]:
+    def spots(self, batches: list[BatchInfo]) -> list[Spots]:
+        return [Spots.of(self.beacon, bytes(32), batch.index, COMPLETIONS, self.spot) for batch in batches]
+
+    def audit(self, batch: BatchInfo, *others: Any) -> tuple[Seen, AuditCounts]:
+        spots = others[-1]
         self.audited.append(batch.index)
+        self.asked.append(spots)
         results = [CheckResult("available", self.status.get(batch.index, "pass"))]
-        return Seen(batch, results, [], None), AuditCounts(drawn=batch.slots)
+        return Seen(batch, results, [], None, spots), AuditCounts(drawn=batch.slots)
 
 
 def made() -> tuple[Pool, Answers]:
@@ -83,3 +94,34 @@ def test_what_can_be_learned_from_is_offered_as_long_as_it_is_asked_for() -> Non
     group: Any = object()
     pool._seen[(1, bytes(32))] = replace(pool._seen[(1, bytes(32))], groups=[group])
     assert pool.offer([batch(1), batch(2)]) == pool.offer([batch(2), batch(1)]) == [group]
+
+
+def test_stage_2_recomputes_all_of_what_was_only_spot_checked_once() -> None:
+    """Also of what was false: a stage-1 finding does not answer it."""
+    pool, auditor = made()
+    auditor.spot, auditor.status = 7, {2: "fail"}
+    batches = [batch(1), batch(2)]
+    statuses(pool, *batches)
+    assert auditor.asked == auditor.spots(batches)
+    assert statuses(pool, *batches, again=True) == ["pass", "fail"]
+    assert statuses(pool, *batches, again=True) == ["pass", "fail"]
+    assert (auditor.audited, auditor.asked[2:]) == ([1, 2, 1, 2], [None, None])
+
+
+def test_what_was_recomputed_whole_in_stage_1_is_not_again() -> None:
+    pool, auditor = made()
+    auditor.spot = COMPLETIONS
+    statuses(pool, batch(1))
+    statuses(pool, batch(1), again=True)
+    assert auditor.audited == [1]
+
+
+def test_another_beacon_draws_other_spots() -> None:
+    """After a reorganization the window's batch is the same, and what it asks is not."""
+    pool, auditor = made()
+    auditor.spot = 1
+    statuses(pool, batch(1))
+    auditor.beacon = b"c" * 32
+    statuses(pool, batch(1))
+    (seen,), _ = pool.look([batch(1)])
+    assert [seen.spots] == auditor.spots([batch(1)]) == auditor.asked[1:]

@@ -105,15 +105,35 @@ def test_few_who_vote_decide_nothing():
 
 
 def test_what_costs_a_voter_a_penalty():
-    """Accepts of what ends proven false, of stage 2 accepts of what ends rejected, and rejects of what is accepted."""
+    """Accepts of what ends proven false, of stage 2 accepts of what ends rejected, and rejects of what it accepts."""
     ends = np.arange(4)
-    found = {
-        (verdict, stage, int(end))
-        for verdict, stage in product(range(4), (1, 2))
-        for end in ends[r.punished(np.full(4, verdict), ends, stage)]
-    }
+    found, standing = (
+        {
+            (verdict, stage, int(end))
+            for verdict, stage in product(range(4), (1, 2))
+            for end in ends[r.punished(np.full(4, verdict), ends, np.full(4, carried), stage)]
+        }
+        for carried in (True, False)
+    )
     expected = {(r.ACCEPT, 1, r.ENDS_PROVEN_FALSE), (r.ACCEPT, 2, r.ENDS_PROVEN_FALSE), (r.ACCEPT, 2, r.ENDS_REJECTED)}
     assert found == expected | {(r.REJECT, 1, r.ENDS_ACCEPTED), (r.REJECT, 2, r.ENDS_ACCEPTED)}
+    assert standing == expected, "too few rejected what its node answered: it stands, and they were not wrong"
+
+
+def test_who_rejects_false_answers_is_not_fined_where_too_few_vote():
+    """Twenty nodes, all of one batch's six voters in stage 2 reject its node's answers: half of all dealt are more."""
+    nodes, rules = 20, Rules()
+    positions = np.zeros((nodes, 1), dtype=np.int64)
+    rejects = np.full((nodes, 1), r.REJECT)
+    voting_two = (np.arange(nodes) < 6)[:, None]
+    marks = [np.arange(nodes) == 0] * 2  # accepted in stage 1, and in stage 2
+    two = r.Ballots(positions, rejects, voting_two)
+    one = r.Ballots(positions, rejects, np.zeros((nodes, 1), dtype=np.bool_))
+    for itself, end in ((False, r.ENDS_ACCEPTED), (True, r.ENDS_VOID)):
+        cases = r.Cases(*marks, np.full(nodes, itself), np.zeros(nodes, dtype=np.bool_))
+        judged = r.judge(one, two, cases, rules)
+        assert judged.ends[0] == end
+        assert not judged.wrong.any()
 
 
 def test_half_of_all_dealt_have_to_reject():

@@ -58,19 +58,45 @@ class Recomputed:
     hides: bool = False
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of running policies. load: reading bases; merge: putting a policy's weights into its base; passes: the
+    model over completions, those that a failure has to survive too."""
+
+    load: float = 0.0
+    merge: float = 0.0
+    passes: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.load + other.load, self.merge + other.merge, self.passes + other.passes)
+
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(self.load - other.load, self.merge - other.merge, self.passes - other.passes)
+
+
 class PolicyModel(Protocol):
     """What answers the `policy` check: see model.policy_model, which needs torch."""
 
     runs: bool  # whether it runs models here, so that weights are worth fetching
-    seconds: float  # spent so far
+
+    @property
+    def seconds(self) -> float:
+        """Spent so far, on everything."""
+        ...
+
+    @property
+    def cost(self) -> Cost:
+        """Of that, what ran a model took so far."""
+        ...
 
     def __call__(self, audit: "Audit") -> Recomputed:
         """Runs the policy on the audit's spots; on every completion, and without questions, if it has none."""
         ...
 
     def judge(self, audit: "Audit", answers: Sequence[int]) -> CheckResult:
-        """The check `answers`: what a voter whose spots are the audit's answered about the batch. It fails where an
-        answer is false or a spot fails `policy`, and is void where that cannot be told."""
+        """The check `answers`: what a voter whose spots are the audit's answered about the batch, in the draw's order.
+        It fails where an answer is false, one is missing or too many, or a spot fails `policy`, and is void where that
+        cannot be told. For batches that passed the checks before `policy`."""
         ...
 
 

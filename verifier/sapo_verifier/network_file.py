@@ -19,7 +19,7 @@ from sapo_verifier.ipfs import EndpointError, parse_endpoint
 from sapo_verifier.nearest import first_mistake
 from sapo_verifier.objects import Digest, Positive, hex_digest
 from sapo_verifier.protocol import VERSION
-from sapo_verifier.supported import refuse_other_version, refuse_spots
+from sapo_verifier.supported import refuse_other_version
 from sapo_verifier.toml import toml_of
 
 URL = ("https://", "http://")
@@ -121,7 +121,6 @@ class NetworkFile(Public):
             at = _checked(DeploymentAt, place, f"{path}: deployment")
             document["deployment"] = _deployment_at(at, path.parent)
         found = cls.checked(document, str(path))
-        refuse_spots(found.deployment.spec, f"the network file {path}")
         folders = {name: str(path.parent.absolute() / source) for name, source in found.bases.items()}
         return found.model_copy(
             update={

@@ -12,7 +12,7 @@ from sapo_verifier.errors import ObjectError, SapoError, UsageError
 from sapo_verifier.folders import batch_context, check_config, read_object
 from sapo_verifier.protocol import MAX_COMPLETIONS
 from sapo_verifier.spec import COMPACT, Answer, BaseRule, ChainRules, Spec, TaskRule, Versions
-from sapo_verifier.supported import refuse_other_version, refuse_spots
+from sapo_verifier.supported import refuse_other_version
 from sapo_verifier.tasks import PAPER_TASKS, POCKET_TASKS, tasks_digest
 from sapo_verifier.templates import CHATML, EXAMPLES
 from sapo_verifier.templates import chat_template as chat_template
@@ -21,6 +21,8 @@ MEBIBYTE = 1 << 20
 UNLIMITED = 2**53 - 1  # the largest number that a rule can hold
 ROUND_BLOCKS = 64
 EXPECTED_NODES = 30  # where nobody says how large a network will be
+AUDIT_SHARE = 4  # the part of a batch's completions that a node recomputes in a round, all spots together: n / 4
+GROUP_SIZE, MAX_SLOTS = 8, 16
 LARGE = 50  # nodes, from which on a batch needs more voters than eight to be sure of four
 ETHER = 10**18
 
@@ -36,11 +38,9 @@ def read_spec(path: Path) -> Spec:
     if isinstance(document, dict):
         refuse_other_version(document.get("v"), f"the spec {path}")
     try:
-        spec = Spec.parse(canonical.encode(document))
+        return Spec.parse(canonical.encode(document))
     except ObjectError as error:
         raise UsageError(f"the spec {path} cannot be: {error}") from error
-    refuse_spots(spec, f"the spec {path}")
-    return spec
 
 
 class Measured(NamedTuple):
@@ -160,12 +160,16 @@ def models_spec(
     round_blocks: int = ROUND_BLOCKS,
     max_new_tokens: int = 256,
     nodes: int = EXPECTED_NODES,
+    spot: int | None = None,
 ) -> Spec:
     """Rules for language models that follow an instruction: what may pay of the paper's nine datasets.
 
-    nodes: how many are expected. Raises ValueError for bases that are too small for it.
+    nodes: how many are expected. spot: completions of a batch that each voter recomputes; None: as `spot_of` has it.
+    Raises ValueError for bases that are too small for it, and for a spot that no batch can have.
     """
-    return _spec(bases, PAPER_TASKS, answer, round_blocks, max_new_tokens=max_new_tokens, quorums=quorums(nodes))
+    found = quorums(nodes)
+    spot = spot_of(GROUP_SIZE * MAX_SLOTS, min(found.draws, nodes - 1)) if spot is None else spot
+    return _spec(bases, PAPER_TASKS, answer, round_blocks, max_new_tokens=max_new_tokens, quorums=found, spot=spot)
 
 
 def mixed_spec(bases: Sequence[BaseRule]) -> Spec:
@@ -194,6 +198,12 @@ def quorums(nodes: int) -> Quorums:
         min_accepts=max(1, min(4, nodes - 2)),
         min_rejects=max(1, min(8, nodes // 2)),
     )
+
+
+def spot_of(completions: int, voters: int) -> int:
+    """Of so many completions those that each of a batch's voters recomputes, so that a node's whole audit is a quarter
+    of its own batch's completions, which takes about an eighth of the time of generating that."""
+    return max(1, completions // (AUDIT_SHARE * voters))
 
 
 def too_few(chain: ChainRules, nodes: int) -> str:
@@ -235,6 +245,7 @@ def _spec(
     *,
     max_new_tokens: int,
     quorums: Quorums = DEVNET,
+    spot: int = MAX_COMPLETIONS,  # every completion: what few nodes can afford
 ) -> Spec:
     rules = [TaskRule.model_validate(rule) for rule in tasks]
     return Spec(
@@ -257,12 +268,12 @@ def _spec(
             max_per_unit=hex(10 * ETHER),
             max_per_verdict=hex(20 * ETHER),  # about what one earns where eight nodes audit each other
         ),
-        group_size=8,
-        max_slots=16,
+        group_size=GROUP_SIZE,
+        max_slots=MAX_SLOTS,
         max_new_tokens=max_new_tokens,
         max_prompt_bytes=1024,
         pool_rounds=2,
-        spot=MAX_COMPLETIONS,  # every completion
+        spot=spot,
         tasks=rules,
         answer=answer,
         versions=versions_of(rules),

@@ -1,8 +1,7 @@
-"""What this program can take part in: networks of its own version of the protocol, by rules that it has parts for."""
+"""What this program can take part in: networks of its own version of the protocol."""
 
 from sapo_verifier.errors import UsageError
 from sapo_verifier.protocol import VERSION
-from sapo_verifier.spec import Spec
 
 
 def refuse_other_version(found: object, what: str) -> None:
@@ -21,12 +20,3 @@ def refuse_other_version(found: object, what: str) -> None:
         f"{told}. {kept}: go on with the release of the package that made it, or join the network's new deployment "
         "with a home of its own (docs/networks.md, Another version of the protocol)"
     )
-
-
-def refuse_spots(spec: Spec, what: str) -> None:
-    """Raises UsageError for rules by which a voter recomputes a part of a batch only. what: the file, in words."""
-    if spec.spot < (most := spec.max_slots * spec.group_size):
-        raise UsageError(
-            f"{what}: spot is {spec.spot}, and a batch has up to {most} completions (max_slots · group_size): this "
-            f"program has no spot checks, it recomputes every completion. Make a network with spot {most} or more"
-        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sapo_client.batches.ingest import training_groups
 from sapo_client.batches.pins import PinBook
+from sapo_client.batches.seeds import Seeds
 from sapo_client.training.groups import Group, has_advantage
 from sapo_verifier import protocol
 from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel, TokenizerFinder, fetch_batch
@@ -74,6 +75,7 @@ class AuditCounts:
     with_advantage: int = 0
     failures: tuple[str, ...] = ()  # one sentence per batch that may not be trained on
     weights_bytes: int = 0  # of other nodes' policies; what is here already is not fetched again
+    recomputed: int = 0  # completions on which the producer's policy was run
     policy_check_seconds: float = 0.0
     asked: tuple[str, ...] = ()  # producers whose batches were fetched
     reached: tuple[str, ...] = ()  # those of which all blocks came
@@ -86,14 +88,18 @@ class AuditCounts:
 class Seen:
     """A batch that was looked at: what the checks say, what can be learned from it, what can be proven against it.
 
-    missing: blocks that did not come, and the bytes that each may have. hides: its policy is too ill-conditioned to
-    tell, and yet no pass came near the record (audit.Recomputed).
+    spots: the completions on which the policy was run; None: on all, and nothing was asked. answers: to their
+    questions, in the draw's order; none unless the policy check passed. missing: blocks that did not come, and the
+    bytes that each may have. hides: its policy is too ill-conditioned to tell, and yet no pass came near the record
+    (audit.Recomputed).
     """
 
     batch: BatchInfo
     results: list[CheckResult]
     groups: list[Group]  # [] unless it may be trained on
     proof: Proof | None
+    spots: Spots | None = None
+    answers: tuple[int, ...] = ()
     missing: tuple[tuple[bytes, int], ...] = ()
     hides: bool = False
 
@@ -120,6 +126,7 @@ class Auditor:
     model: PolicyModel | None  # answers the policy check; None: that check is left out
     pins: PinBook
     voter: str  # this node
+    seeds: Seeds  # its own, which its spots are drawn with
 
     def window(self, round_: int, stage: int = 1) -> list[BatchInfo]:
         """The batches of `round_` that a stage's beacon deals to this node; [] while there are none.
@@ -149,19 +156,42 @@ class Auditor:
         nodes = self.reader.nodes_of([batch.node for batch in batches]) if batches else []
         return {info.node: info.endpoint for info in nodes}
 
+    def spots(self, batches: Sequence[BatchInfo]) -> list[Spots]:
+        """Of each batch the completions that this node recomputes in stage 1, and what it is asked about them.
+
+        The next round's beacon draws them. Raises ChainUnavailable where it is not there: no window has such a batch.
+        """
+        drawn = {round_: self.reader.beacon(round_ + COMMIT_AFTER[1]) for round_ in {batch.round for batch in batches}}
+        return [self._spots(batch, drawn[batch.round]) for batch in batches]
+
+    def _spots(self, batch: BatchInfo, beacon: bytes | None) -> Spots:
+        if beacon is None:
+            raise ChainUnavailable(
+                f"{self.reader.where} gives no beacon of round {batch.round + COMMIT_AFTER[1]}, which dealt batches of "
+                "the round before to this node; try again"
+            )
+        seed, completions = self.seeds.seed(batch.round), batch.slots * self.spec.group_size
+        return Spots.of(beacon, seed, batch.index, completions, self.spec.spot)
+
     def endpoints_of(self, nodes: Sequence[str]) -> list[str]:
         """Where these nodes say that their blocks are, each once; nothing of who is no node."""
         infos = self.reader.nodes_of(list(dict.fromkeys(nodes))) if nodes else []
         return [info.endpoint for info in infos if info.endpoint]
 
     def audit(
-        self, batch: BatchInfo, endpoints: list[str], policy: "Policy", budget: FetchBudget | None = None
+        self,
+        batch: BatchInfo,
+        endpoints: list[str],
+        policy: "Policy",
+        budget: FetchBudget | None = None,
+        spots: Spots | None = None,
     ) -> tuple[Seen, AuditCounts]:
-        """Fetch and check one batch. Without a budget, fetching takes as long as the store allows."""
+        """Fetch and check one batch. Without a budget, fetching takes as long as the store allows; without spots, the
+        policy is run on every completion."""
         facts = self._facts(batch)
         with budget.store(self.store) if budget else nullcontext(self.store) as store:
             blocks = fetch_batch(store, self.spec, facts, endpoints, weights=self.model is not None)
-        audit = Audit(facts, self.spec, blocks, self.worker, self.tokenizer, self.model)
+        audit = Audit(facts, self.spec, blocks, self.worker, self.tokenizer, self.model, spots=spots)
         weights = self._pin(audit)
         before = self.model.seconds if self.model else 0.0
         results = check_batch(audit)
@@ -169,6 +199,7 @@ class Auditor:
             drawn=batch.slots,
             fetched=batch.slots if (came := results[0].status == "pass") else 0,
             weights_bytes=weights,
+            recomputed=_recomputed(audit, results),
             policy_check_seconds=self.model.seconds - before if self.model else 0.0,
             asked=(batch.node,),
             reached=(batch.node,) if came else (),
@@ -181,10 +212,11 @@ class Auditor:
             counts += AuditCounts(failed=batch.slots, failures=(sentence,))
             missing = _missing(audit) if results[-1].status == "void" else ()
             hides = results[-1].check == "policy" and audit.recomputed is not None and audit.recomputed.hides
-            return Seen(batch, results, [], _proof(audit, results), missing, hides), counts
+            return Seen(batch, results, [], _proof(audit, results), spots, (), missing, hides), counts
         groups = training_groups(audit, policy, external=True)
         counts += AuditCounts(checked=batch.slots, with_advantage=sum(map(has_advantage, groups)))
-        return Seen(batch, results, groups, None), counts
+        answers = audit.recomputed.answers if audit.recomputed else ()
+        return Seen(batch, results, groups, None, spots, answers), counts
 
     def judge(self, asked: Asked, budget: FetchBudget) -> CheckResult:
         """The check `answers`, once the batch is fetched; whatever is fetched stays, as in an audit."""
@@ -231,6 +263,12 @@ def _proof(audit: Audit, results: list[CheckResult]) -> Proof | None:
         return find_proof(audit)
     except ObjectError:
         return None
+
+
+def _recomputed(audit: Audit, results: list[CheckResult]) -> int:
+    """On how many completions the policy was run: none where a check before it failed, or its weights did not load."""
+    last = results[-1]
+    return len(audit.leaves) if last.check == "policy" and (last.status == "pass" or last.k is not None) else 0
 
 
 def usable(results: list[CheckResult], *, policy_check: bool) -> bool:

@@ -69,5 +69,6 @@ OTHERS = (
     _number("sent_bytes_total", "bytes_up", "Payload to peers."),
     _number("received_bytes_total", "bytes_down", "Payload from peers."),
     _number("received_weights_bytes_total", "bytes_weights", "Weights of peers, for the policy check."),
+    _number("recomputed_completions_total", "external_recomputed", "Completions of others that were recomputed."),
     _number("policy_check_seconds_total", "seconds_policy_check", "Wall time in the policy check."),
 )

@@ -9,6 +9,7 @@ from sapo_verifier.audit import CheckResult
 from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.proofs import Proof
+from sapo_verifier.spots import Spots
 
 if TYPE_CHECKING:
     from sapo_client.policy.policy import Policy
@@ -31,22 +32,28 @@ class Pool:
         self._seen: dict[Name, Seen] = {}
 
     def look(
-        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+        self, batches: Sequence[BatchInfo], *, again: bool = False, anew: bool = False, holders: Holders = NOBODY
     ) -> tuple[list[Seen], AuditCounts]:
         """Each batch, fetched and checked now unless it was before; the counts are of those that were now.
 
-        again: also what was void before: its producer may have been away for a moment. holders: who is asked for a
-        batch after its producer; of whom nothing is known, some producers of the others.
+        Its policy is run on this node's spots. again: on every completion, also of what was looked at before by spots
+        only, or was void: its producer may have been away for a moment. anew: on the spots, again where it was void.
+        holders: who is asked for a batch after its producer; of whom nothing is known, some producers of the others.
         """
         counts = AuditCounts()
-        missing = [batch for batch in batches if _name(batch) not in self._seen or (again and self._was_void(batch))]
+        spots = [None] * len(batches) if again else self._auditor.spots(batches)
+        missing = [
+            (batch, own)
+            for batch, own in zip(batches, spots, strict=True)
+            if not self._was_seen(batch, own) or (anew and self._was_void(batch))
+        ]
         if missing:
             endpoints = self._auditor.endpoints(batches)
             budget = FetchBudget(self._seconds, len(missing))
-            for batch in missing:
+            for batch, own in missing:
                 self._between()
                 peers = self._peers(batch, endpoints, holders.get(batch.index, ()))
-                self._seen[_name(batch)], found = self._auditor.audit(batch, peers, self._policy, budget)
+                self._seen[_name(batch)], found = self._auditor.audit(batch, peers, self._policy, budget, own)
                 counts += found
         return [self._seen[_name(batch)] for batch in batches], counts
 
@@ -63,6 +70,14 @@ class Pool:
             self._between()
             found.append(self._auditor.judge(each, budget))
         return found
+
+    def _was_seen(self, batch: BatchInfo, spots: Spots | None) -> bool:
+        """Whether it need not be looked at with these spots: a reorganization draws others. None: with all."""
+        seen = self._seen.get(_name(batch))
+        if seen is None or spots is not None:
+            return seen is not None and seen.spots == spots
+        whole = seen.spots is None or len(seen.spots.leaves) == seen.spots.completions
+        return whole and not self._was_void(batch)
 
     def _was_void(self, batch: BatchInfo) -> bool:
         return verdict(self._seen[_name(batch)].results) is Verdict.VOID

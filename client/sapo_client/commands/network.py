@@ -60,8 +60,10 @@ def _add_spec(steps: Commands) -> None:
     parser.add_argument("--answer", choices=ANSWERS, default=ANSWERS[0], help=words)
     parser.add_argument("--round-blocks", type=int, default=64, metavar="N", help="a round's length (%(default)s)")
     parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help="of a completion (%(default)s)")
-    words = "how many nodes you expect: that sets draws, min_accepts and min_rejects (%(default)s)"
+    words = "how many nodes you expect: that sets draws, spot, min_accepts and min_rejects (%(default)s)"
     parser.add_argument("--nodes", type=number_from(2), default=30, metavar="N", help=words)
+    words = "completions of a batch that each voter recomputes; 256: all (4 of 128 with 30 nodes)"
+    parser.add_argument("--spot", type=number_from(1), metavar="N", help=words)
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write it (standard output)")
 
 
@@ -146,6 +148,7 @@ def run_spec(options: argparse.Namespace) -> int:
             round_blocks=options.round_blocks,
             max_new_tokens=options.max_new_tokens,
             nodes=options.nodes,
+            spot=options.spot,
         )
     except ValueError as error:
         raise UsageError(f"no network can have these rules: {error}") from error

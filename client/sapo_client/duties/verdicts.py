@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sapo_client.batches.auditing import AuditCounts, Auditor
 from sapo_client.batches.kept import KeptBlocks
@@ -25,10 +26,13 @@ from sapo_verifier.checks import Verdict, verdict
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.objects import MAX_FINDING_REASON, MAX_FINDINGS, BatchVerdict, Finding, VerdictReport
 from sapo_verifier.schedule import COMMIT_AFTER, REVEAL_AFTER
+from sapo_verifier.spots import encode_answers
 
 log = logging.getLogger(__name__)
 
 Found = Mapping[int, list[CheckResult]]  # by the batch's index
+Told = Mapping[int, Sequence[int]]  # by the batch's index: to the questions of its spots, in the draw's order
+NOTHING_ASKED: Told = MappingProxyType({})
 
 
 @dataclass
@@ -99,7 +103,8 @@ class Verdicts:
         if deal.stage == 2:
             return self._judge_again(deal, window, judged)
         looked, counts = self.pool.look(judged)
-        self._cast(deal, window, {seen.batch.index: seen.results for seen in looked})
+        answers = {seen.batch.index: seen.answers for seen in looked}
+        self._cast(deal, window, {seen.batch.index: seen.results for seen in looked}, answers)
         return counts
 
     def _judge_again(self, deal: Deal, window: Sequence[BatchInfo], judged: Sequence[BatchInfo]) -> AuditCounts:
@@ -125,17 +130,26 @@ class Verdicts:
         self.watches.ask(wishes, controls, deal.round + COMMIT_AFTER[2], then)
         return counts
 
-    def _cast(self, deal: Deal, window: Sequence[BatchInfo], found: Found) -> None:
-        self.fill_in(deal, window, {index: verdict(results) for index, results in found.items()}, found)
+    def _cast(self, deal: Deal, window: Sequence[BatchInfo], found: Found, answers: Told = NOTHING_ASKED) -> None:
+        self.fill_in(deal, window, {index: verdict(results) for index, results in found.items()}, found, answers)
         self.send(deal)
 
-    def fill_in(self, deal: Deal, window: Sequence[BatchInfo], verdicts: Mapping[int, int], found: Found) -> None:
-        """The ballot, stored; none where there is nothing to say."""
+    def fill_in(
+        self,
+        deal: Deal,
+        window: Sequence[BatchInfo],
+        verdicts: Mapping[int, int],
+        found: Found,
+        answers: Told = NOTHING_ASKED,
+    ) -> None:
+        """The ballot, stored; none where there is nothing to say. Only accepts are asked about, and in stage 1 only."""
         word = sum(verdicts.get(batch.index, Verdict.ABSTAIN) << (2 * j) for j, batch in enumerate(window))
         if word:
             block = report_block(deal.round, deal.stage, self.actor.node, verdicts, found)
             salt = self.seeds.seed(deal.round) if deal.stage == 1 else secrets.token_bytes(32)
-            self.ballots.put(Ballot(deal, word, block, salt))
+            accepted = [batch.index for batch in window if verdicts.get(batch.index) == Verdict.ACCEPT]
+            told = encode_answers([token for index in accepted for token in answers.get(index, ())])
+            self.ballots.put(Ballot(deal, word, block, salt, told))
 
     def send(self, deal: Deal) -> None:
         """Commit to the ballot of a deal, unless that is done. The contract takes one commitment, and keeps the first;

@@ -122,7 +122,7 @@ def compose(open_: Resources, stop: threading.Event, makers: Makers = HONEST) ->
     spares = Spares(open_.home / layout.OWED, open_.home / layout.BLOCKS)
     blocks = makers.blocks(open_.store, open_.pins, spares)
     auditor = Auditor(
-        reader, open_.store, spec, open_.worker, open_.bases.tokenizer, open_.model, open_.pins, voter=node
+        reader, open_.store, spec, open_.worker, open_.bases.tokenizer, open_.model, open_.pins, node, open_.seeds
     )
 
     def between() -> None:

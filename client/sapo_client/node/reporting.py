@@ -45,6 +45,7 @@ def report_of(
         external_fetched=audited.fetched,
         external_checked=audited.checked,
         external_failed=audited.failed,
+        external_recomputed=audited.recomputed,
         external_with_advantage=audited.with_advantage,
         peers_asked=len(set(audited.asked)),
         peers_reached=len(set(audited.reached)),

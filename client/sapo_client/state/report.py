@@ -31,6 +31,7 @@ class RoundReport:
     external_fetched: int = 0
     external_checked: int = 0  # passed every check that could be made
     external_failed: int = 0  # a check failed, was void, or could not be made here
+    external_recomputed: int = 0  # completions on which the producer's policy was run
     external_with_advantage: int = 0
     external_used: int = 0
     external_missing: int = 0  # J less what was used

@@ -13,7 +13,8 @@ class Sample:
     """One completion to learn from. prompt_ids, ids: token ids of the policy that trains; reward: any finite number.
 
     ids end with the end-of-sequence token only if the completion did. sampling_logprobs: in nats, under the policy that
-    sampled, one per id, from the records' intervals; None if these ids have none (another tokenizer).
+    sampled, one per id, from the records' intervals; None if these ids have none (another tokenizer), or nobody here
+    ran the policy to see whether they are true.
     """
 
     prompt_ids: Sequence[int]

@@ -25,6 +25,8 @@ STEP = (
     _step("gradient_norm", "grad_norm", "Norm of the last update's gradient, before clipping."),
     _step("clipped_token_ratio", "clip_fraction", "Part of its tokens whose gradient the clip took away."),
     _step("importance_weight", "mean_weight", "Mean importance weight of external tokens in the last update."),
+    _step("external_tokens", "external_tokens", "External tokens of the last update that could be weighted."),
+    _step("unknown_tokens", "unknown_tokens", "External tokens whose sampler's probability was not recomputed here."),
     _step("drift_nats", "drift", "Own less behaviour log-probability of external tokens, per token."),
     _step("mismatch_kl_nats", "mismatch_kl", "Records against trainer on own tokens, per token; should be below 1e-4."),
     _step("samples", "samples", "Completions that the last update learned from."),

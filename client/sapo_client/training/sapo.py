@@ -6,8 +6,8 @@
 
 Own and external groups go through the same code. What differs: an external token was sampled by another policy, so by
 some rules (TrainConfig.external) its gradient is weighted by min(1, p_mine / p_theirs), with p_theirs from the
-published interval. The step is GRPO's (arXiv 2402.03300, section 4.1, outcome supervision) without its KL term, with
-two clip bounds, and with every token of the step counting the same.
+published interval, if this node recomputed that. The step is GRPO's (arXiv 2402.03300, section 4.1, outcome
+supervision) without its KL term, with two clip bounds, and with every token of the step counting the same.
 """
 
 import math
@@ -37,7 +37,8 @@ class TrainConfig:
     external: `truncated` weights external tokens by min(1, p_mine / p_theirs); `drop-negatives` drops all external
     completions with a negative advantage; `truncated-drop-negatives` does both; `clipped` is PPO's ratio and clip
     against p_theirs; `as-own` treats external completions as own ones (the paper; it drifts). Where p_theirs is unknown
-    (another tokenizer), `truncated` and `clipped` drop external completions with a negative advantage.
+    (another tokenizer, or a completion that this node did not recompute), one's own probability stands in, so that the
+    weight is 1; `truncated` and `clipped` then drop completions with a negative advantage.
     """
 
     own_groups: int = 4  # I
@@ -78,7 +79,8 @@ class StepStats:
     grad_norm: float  # of the last epoch, before clipping
     clip_fraction: float  # of tokens, over all epochs
     external_tokens: int  # whose sampling_logprobs are known, over all epochs
-    mean_weight: float  # of those
+    unknown_tokens: int  # external ones whose are not: this node did not recompute them, or reads other tokens
+    mean_weight: float  # of the known ones
     drift: float  # own − behaviour log-probability on those, nats per token
     mismatch_kl: float  # records against trainer on own tokens (see loss.LIKELY), nats per token; should be below 1e-4
 
@@ -148,6 +150,11 @@ class Trained:
     @property
     def passage(self) -> Passage:
         return Passage(self.sample.prompt_ids, self.sample.ids)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is an own one, or tells how likely its sampler found it."""
+        return not self.external or self.sample.sampling_logprobs is not None
 
     @property
     def sampling_logprobs(self) -> Sequence[float]:
@@ -245,6 +252,7 @@ def train_step(
         grad_norm=grad_norm,
         clip_fraction=ratio(sum(output.clipped for output in outputs), step_tokens * config.epochs),
         external_tokens=weighted,
+        unknown_tokens=config.epochs * sum(len(t.sample.ids) for t in trained if not t.is_known),
         mean_weight=ratio(sum(output.importance_weights for output in outputs), weighted),
         drift=ratio(drift, weighted),
         mismatch_kl=ratio(sum(output.own_mismatch for output in outputs), sum(o.own_known for o in outputs)),

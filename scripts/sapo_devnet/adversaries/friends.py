@@ -10,7 +10,7 @@ from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import Deal
 from sapo_client.duties.debts import would_pass
 from sapo_client.duties.duties import Duties
-from sapo_client.duties.verdicts import Found, Verdicts
+from sapo_client.duties.verdicts import NOTHING_ASKED, Found, Told, Verdicts
 from sapo_client.node.compose import Makers
 from sapo_client.state.home import KEYSTORE
 from sapo_client.transactions.turns import put_once
@@ -38,11 +38,19 @@ class FriendlyVerdicts(Verdicts):
 
     friends: Friends
 
-    def fill_in(self, deal: Deal, window: Sequence[BatchInfo], verdicts: Mapping[int, int], found: Found) -> None:
+    def fill_in(
+        self,
+        deal: Deal,
+        window: Sequence[BatchInfo],
+        verdicts: Mapping[int, int],
+        found: Found,
+        answers: Told = NOTHING_ASKED,
+    ) -> None:
         friends = self.friends()
         theirs = [batch.index for batch in window if batch.node in friends and batch.index in verdicts]
         unseen: Found = {index: [] for index in theirs}
-        super().fill_in(deal, window, {**verdicts, **dict.fromkeys(theirs, Verdict.ACCEPT)}, {**found, **unseen})
+        said = {**verdicts, **dict.fromkeys(theirs, Verdict.ACCEPT)}
+        super().fill_in(deal, window, said, {**found, **unseen}, answers)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sapo_client.batches.auditing import AuditCounts, Seen
 from sapo_client.batches.pool import NOBODY, Holders, Pool
 from sapo_client.duties.ballots import Deal
-from sapo_client.duties.verdicts import Found, Verdicts
+from sapo_client.duties.verdicts import NOTHING_ASKED, Found, Told, Verdicts
 from sapo_client.training.groups import Group
 from sapo_client.transactions.turns import put_once
 from sapo_devnet.adversaries.adversary import Accomplice, Adversary
@@ -20,7 +20,7 @@ class BlindPool(Pool):
     """Fetches nothing."""
 
     def look(
-        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+        self, batches: Sequence[BatchInfo], *, again: bool = False, anew: bool = False, holders: Holders = NOBODY
     ) -> tuple[list[Seen], AuditCounts]:
         return [], AuditCounts()
 
@@ -55,10 +55,17 @@ class NoVerdicts(Verdicts):
 
 
 class CensoringVerdicts(Verdicts):
-    def fill_in(self, deal: Deal, window: Sequence[BatchInfo], verdicts: Mapping[int, int], found: Found) -> None:
+    def fill_in(
+        self,
+        deal: Deal,
+        window: Sequence[BatchInfo],
+        verdicts: Mapping[int, int],
+        found: Found,
+        answers: Told = NOTHING_ASKED,
+    ) -> None:
         judged = sorted((b for b in window if b.index in verdicts), key=lambda b: -b.claim.bit_count())
         best = [batch.index for batch in judged[: (len(judged) + 1) // 2]]
-        super().fill_in(deal, window, {**verdicts, **dict.fromkeys(best, Verdict.VOID)}, found)
+        super().fill_in(deal, window, {**verdicts, **dict.fromkeys(best, Verdict.VOID)}, found, answers)
 
 
 class FrivolousDuties(Accomplice):

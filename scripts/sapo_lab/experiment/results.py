@@ -17,6 +17,8 @@ COLUMNS = (
     ("held_out", "held-out pass@1", "{:.3f}"),
     ("advantage_groups", "groups with advantage trained on, per node and round", "{:.2f}"),
     ("drift", "drift, nats per external token", "{:+.2f}"),
+    ("external_tokens", "external tokens of known p_theirs", "{:,.0f}"),
+    ("unknown_tokens", "external tokens of unknown p_theirs", "{:,.0f}"),
     ("tokens", "tokens generated", "{:,.0f}"),
     ("seconds", "seconds of wall time", "{:.0f}"),
     ("reward_per_million", "reward per million generated tokens", "{:.0f}"),
@@ -24,7 +26,7 @@ COLUMNS = (
 )
 
 
-BRIEF = ("reward", "held_out", "advantage_groups", "drift", "training_reward")
+BRIEF = ("reward", "held_out", "advantage_groups", "external_tokens", "unknown_tokens", "drift", "training_reward")
 
 
 def row_of(name: str, result: Result) -> Row:
@@ -54,6 +56,8 @@ def row_of(name: str, result: Result) -> Row:
         "advantage_groups": (total("own_used") + total("external_used")) / node_rounds,
         "own_with_advantage": total("own_with_advantage") / node_rounds,
         "external_missing": total("external_missing") / node_rounds,
+        "external_tokens": total("external_tokens"),
+        "unknown_tokens": total("unknown_tokens"),
         "drift": total("drift") / max(1, total("external_tokens")),
         "late_drift": sum(each["drift"] for each in quarter) / max(1, late_tokens),
         "weight": total("weight") / max(1, total("external_tokens")),
@@ -82,8 +86,10 @@ class Rows:
         return self._folder / f"{setting.short()}-s{setting.seed}.json"
 
     def get(self, setting: Setting) -> dict[str, Any] | None:
+        """None where it was not played, or by a program that counted less."""
         path = self.path(setting)
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"rounds": []}
+        return found if all("unknown_tokens" in each for each in found["rounds"]) and found["rounds"] else None
 
     def put(self, result: Result) -> None:
         path = self.path(Setting.from_json(result["setting"]))
@@ -120,9 +126,9 @@ def by_configuration(rows: Iterable[Row]) -> dict[str, list[Row]]:
 def markdown(rows: Sequence[Row], *, first: str = "configuration", brief: bool = False) -> str:
     """A line per configuration: the mean over seeds, and the range behind it where there is more than one.
 
-    brief: only what studies compare.
+    brief: only what studies compare. A column that the rows' file has not is left out.
     """
-    columns = [column for column in COLUMNS if not brief or column[0] in BRIEF]
+    columns = [column for column in COLUMNS if column[0] in rows[0] and (not brief or column[0] in BRIEF)]
     lines = [
         f"| {first} | seeds | " + " | ".join(heading for _, heading, _ in columns) + " |",
         "|---|---|" + "---|" * len(columns),

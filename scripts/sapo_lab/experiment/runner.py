@@ -140,7 +140,8 @@ def sums(played: Sequence[Played]) -> dict[str, Any]:
         "external_missing": sum(each.counts.external_missing for each in played),
         "trained_tokens": sum(each.tokens for each in stats),
         "external_tokens": sum(each.external_tokens for each in stats),
-        "drift": sum(each.drift * each.external_tokens for each in stats),  # nats, over all external tokens
+        "unknown_tokens": sum(each.unknown_tokens for each in stats),  # external, of unknown p_theirs
+        "drift": sum(each.drift * each.external_tokens for each in stats),  # nats, of known p_theirs
         "weight": sum(each.mean_weight * each.external_tokens for each in stats),
         "dropped": sum(each.samples_dropped for each in stats),
         "clip_fraction": sum(each.clip_fraction for each in stats) / len(stats),

@@ -22,6 +22,7 @@ class Setting:
     at most; otherwise as often as it is drawn. checks: what a batch must pass before anybody learns from it: nothing,
     every check but `policy`, or all of them. specialists: datasets that each node knows; 0: all. leave: the round
     before which half of the nodes vanish; 0: none does. other: what is different about every second node's policy.
+    spot: completions of a batch that a node recomputes, whose p_theirs it knows; 0: all.
     """
 
     own_groups: int = 4  # I
@@ -43,6 +44,7 @@ class Setting:
     specialists: int = 0
     leave: int = 0
     other: Other = "none"
+    spot: int = 0
 
     @property
     def slots(self) -> int:

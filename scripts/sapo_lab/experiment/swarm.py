@@ -30,6 +30,7 @@ from sapo_verifier.cid import block_digest
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.model.forward import Passage
 from sapo_verifier.spec import Spec
+from sapo_verifier.spots import Spots
 from sapo_verifier.tasks import TaskWorker, deal
 
 SKILL_RATE = 0.2  # of the running mean by which the weakest datasets are found
@@ -158,8 +159,27 @@ class Swarm:
             own = names.index(member.address) if member.address in names else None
             start = protocol.window_start(self.beacon(round_ - age + 1), member.address, 1, len(batches), own)
             window = protocol.window(start, len(batches), own, member.spec.chain.draws)
-            groups += [group for position in window for group in batches[position].groups[member.policy.base.id]]
+            for batch in (batches[position] for position in window):
+                groups += self._recomputed(member, batch, self.beacon(round_ - age + 1))
         return [group for group in groups if (group.index, group.slot) not in member.used]
+
+    def _recomputed(self, member: Member, batch: Public, beacon: bytes) -> list[Group]:
+        """The batch's groups, with p_theirs where this node's spots lie. beacon: of the round after the batch's."""
+        groups, size = batch.groups[member.policy.base.id], member.spec.group_size
+        if self.setting.spot == 0:
+            return groups
+        facts, seed = batch.audit.facts, protocol.H("experiment", self.setting.seed, member.address)
+        known = Spots.of(beacon, seed, facts.index, facts.slots * size, self.setting.spot).leaves
+        return [
+            replace(
+                group,
+                samples=[
+                    sample if group.slot * size + k in known else replace(sample, sampling_logprobs=None)
+                    for k, sample in enumerate(group.samples)
+                ],
+            )
+            for group in groups
+        ]
 
     def _prepare(self, here: Sequence[Member], dealt: Sequence[BatchFacts]) -> list[Engine]:
         """What generates for each node: what was generated just now for all nodes of its base at once, or, where
@@ -209,7 +229,7 @@ class Swarm:
         groups: dict[str, list[Group]] = {}
         for other in self.members:
             if other.policy.base.id not in groups:
-                groups[other.policy.base.id] = training_groups(audit, other.policy, external=True) if passed else []
+                groups[other.policy.base.id] = _offered(audit, other.policy) if passed else []
         return Public(audit, results, groups)
 
     def _learn(self, round_: int, member: Member, own: list[Group], tokens: int) -> Played:
@@ -258,6 +278,11 @@ class Swarm:
     def _dataset(self, group: Group) -> str:
         (audit,) = [b.audit for b in self.batches[group.round] if b.audit.facts.node == group.node]
         return audit.groups[group.slot].dataset
+
+
+def _offered(audit: Audit, policy: Policy) -> list[Group]:
+    """A batch's groups for a node of this policy. The swarm made the batch, so it knows that the intervals are true."""
+    return training_groups(audit, policy, external=True, known=audit.leaves)
 
 
 @torch.no_grad()

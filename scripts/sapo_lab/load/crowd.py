@@ -1,7 +1,7 @@
 """N nodes in one process that do on chain what honest nodes do: register, commit, publish, vote.
 
 Lighter than formula nodes (sapo_devnet/formula_nodes.py): the chain holds their keys, everything of a round is sent at
-once, and they accept each other's batches unseen, as they know that all are honest. What is measured is others' work.
+once, and a batch is looked at once for all of them, as they have one seed. What is measured is others' work.
 """
 
 import json
@@ -12,26 +12,33 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.request import Request, urlopen
 
+from eth_hash.auto import keccak
+
 from sapo_client.duties.verdicts import report_block
 from sapo_devnet.chain import Chain
 from sapo_devnet.formula.batches import formula_batch, published_formula
+from sapo_devnet.formula.judging import FormulaModel
 from sapo_devnet.formula.shared import Shared
 from sapo_verifier import protocol
+from sapo_verifier.audit import Audit, Found, fetch_batch
+from sapo_verifier.bases import Bases
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.checks import Verdict
 from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
-from sapo_verifier.facts import BatchFacts
+from sapo_verifier.facts import BatchFacts, BatchInfo
 from sapo_verifier.ipfs import BlockStore
+from sapo_verifier.model import policy_model
 from sapo_verifier.schedule import window_size
+from sapo_verifier.spots import Spots, encode_answers
 
 GAS = 1_000_000  # for each transaction; nothing is estimated
 PRICE = 10**12  # wei of a gas: more than full blocks can make it
 MOST_BLOCKS = 40  # for what is sent at once; a round has 64
 CALLS = 200  # in one HTTP request
 SECONDS = 120.0  # for one of those
-SALT = bytes(31) + b"\1"  # nobody copies the votes of a test
+SEED = bytes(31) + b"\1"  # of every node and round, and their salt: nobody copies the votes of a test
 
 
 @dataclass(frozen=True)
@@ -46,18 +53,24 @@ class Sending:
 class Crowd:
     """`join` before round 0; then `play` once in each round, before the others go on."""
 
-    def __init__(self, chain: Chain, reader: ChainReader, shared: Shared, nodes: Sequence[str], endpoint: str) -> None:
-        """nodes: addresses of accounts that the chain holds; endpoint: where others find their blocks."""
+    def __init__(
+        self, chain: Chain, reader: ChainReader, shared: Shared, nodes: Sequence[str], endpoint: str, bases: Bases
+    ) -> None:
+        """nodes: addresses of accounts that the chain holds; endpoint: where others find their blocks; bases: of the
+        nodes beside them that run a model."""
         self.gas = 0  # of all its transactions of the round that was played last
         self._chain = chain
         self._reader = reader
         self._shared = shared
         self._nodes = nodes
         self._endpoint = endpoint
-        self._policy = published_formula(shared.base)
+        self._policy = published_formula(shared.base).under(keccak(SEED))
         self._store = BlockStore(shared.api, allow_private=True)
         self._nonces: Counter[str] = Counter()  # of the next transaction of each; nobody else sends for them
-        self._ballots: dict[int, list[tuple[int, bytes]]] = {}  # by round: word and report of each node
+        self._bases = bases
+        self._model = FormulaModel(policy_model(bases))
+        self._blocks: dict[bytes, dict[bytes, Found]] = {}  # of batches that are to be voted on, by manifest
+        self._ballots: dict[int, list[tuple[int, bytes, bytes]]] = {}  # by round: word, report, answers of each node
 
     def close(self) -> None:
         self._store.close()
@@ -97,6 +110,7 @@ class Crowd:
             )
             made, own = formula_batch(deployment.spec, facts, self._shared.base, self._shared.worker)
             blocks += list(own.values())
+            self._blocks[made.manifest] = {**own, self._policy.digest: self._policy.manifest}
             arguments = (node, round_, beacon, made.manifest, made.root, made.claim)
             sendings.append(Sending(node, Call("rounds", "submit", arguments)))
         self._put(blocks)
@@ -109,6 +123,7 @@ class Crowd:
             return []
         batches = self._reader.batches_at(range(info.first, info.first + info.count))
         position = {batch.node: batch.index - info.first for batch in batches}
+        answers = {batch.index - info.first: self._answers(batch, dealer) for batch in batches}
         size = window_size(self._shared.deployment.spec.chain.draws, 1)
         ballots, sendings = [], []
         for node in self._nodes:
@@ -119,19 +134,37 @@ class Crowd:
             word = sum(Verdict.ACCEPT << (2 * j) for j in range(len(window)))
             accepted = {info.first + each: Verdict.ACCEPT for each in window}
             report = report_block(voted, 1, node, accepted, {index: [] for index in accepted})
-            ballots.append((word, report))
-            hash_ = protocol.verdicts_hash(dealer, info.acc, node, 1, word, block_digest(report), b"", SALT)
+            told = encode_answers([token for each in window for token in answers[each]])
+            ballots.append((word, report, told))
+            hash_ = protocol.verdicts_hash(dealer, info.acc, node, 1, word, block_digest(report), told, SEED)
             arguments = (node, voted, 1, dealer, info.acc, hash_)
             sendings.append(Sending(node, Call("audits", "commitVerdicts", arguments)))
         self._ballots[voted] = ballots
         return sendings
 
+    def _answers(self, batch: BatchInfo, dealer: bytes) -> tuple[int, ...]:
+        """What each of them says of a batch. Raises SapoError for one whose policy is not what it declares: all are
+        honest here."""
+        spec, beacon = self._shared.deployment.spec, self._reader.beacon(batch.round)
+        assert beacon is not None
+        facts = BatchFacts.of(self._shared.deployment, batch, beacon)
+        blocks = self._blocks.pop(batch.manifest, None)
+        if blocks is None:
+            peers = [self._reader.node_of(batch.node).endpoint]
+            blocks = fetch_batch(self._store, spec, facts, peers, weights=True)
+        spots = Spots.of(dealer, SEED, batch.index, facts.slots * spec.group_size, spec.spot)
+        audit = Audit(facts, spec, blocks, self._shared.worker, self._bases.tokenizer, self._model, spots=spots)
+        assert audit.recomputed is not None
+        if (result := audit.recomputed.result).status != "pass":
+            raise SapoError(f"batch {batch.index} of {batch.node} cannot be accepted: {result.status}: {result.reason}")
+        return audit.recomputed.answers
+
     def _reveals(self, voted: int) -> list[Sending]:
         ballots = self._ballots.pop(voted, [])
-        self._put([report for _, report in ballots])
+        self._put([report for _, report, _ in ballots])
         return [
-            Sending(node, Call("audits", "revealVerdicts", (node, voted, 1, word, block_digest(report), b"", SALT)))
-            for node, (word, report) in zip(self._nodes, ballots, strict=bool(ballots))
+            Sending(node, Call("audits", "revealVerdicts", (node, voted, 1, word, block_digest(report), told, SEED)))
+            for node, (word, report, told) in zip(self._nodes, ballots, strict=bool(ballots))
         ]
 
     def _put(self, blocks: Sequence[bytes]) -> None:

@@ -14,6 +14,7 @@ from sapo_devnet.nodes import DevnetNode, NodeOptions
 from sapo_devnet.policies import DevnetPolicy
 from sapo_devnet.testkit.relay import Relay, Traffic
 from sapo_lab.load.crowd import Crowd
+from sapo_verifier.bases import Bases
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.errors import SapoError, UsageError
 from sapo_verifier.networks import pocket_spec
@@ -85,7 +86,8 @@ class LoadRun:
         self._peers = stack.enter_context(Relay(f"http://127.0.0.1:{port}"))
         endpoint = f"/ip4/127.0.0.1/tcp/{self._peers.url.rpartition(':')[2]}/http"
         publishers = [str(address).lower() for address in network.chain.rpc("eth_accounts")[1 : self._count + 1]]
-        self._crowd = Crowd(network.chain, self._reader, shared, publishers, endpoint)
+        bases = Bases([self._policy])
+        self._crowd = Crowd(network.chain, self._reader, shared, publishers, endpoint, bases)
         stack.callback(self._crowd.close)
         self._relays = [stack.enter_context(Relay(network.chain.url)) for _ in range(REAL)]
         self._real: list[DevnetNode] = []

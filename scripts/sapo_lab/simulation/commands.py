@@ -11,6 +11,8 @@ from sapo_lab.simulation.choices import Rules, Scores, Setting, Strategy
 
 DOCS = ROOT / "docs" / "results"
 MOST_NODES = 100_000
+LARGE = 64  # nodes: four windows of 16 draws
+MAX_COMPLETIONS = 256  # slots · G, of any spec
 CENSORED = ((5, 1), (6, 1), (6, 2), (10, 2), (10, 3), (50, 5), (50, 10), (50, 15), (50, 17),
             (1_000, 100), (1_000, 200), (1_000, 300), (1_000, 333), (1_000, 400))  # fmt: skip
 
@@ -28,13 +30,16 @@ HELP = """what to show:
   choices      other windows and other least numbers of accepts and rejects, exact
   grinding     how many beacons buy a paid false batch, exact
   outage       what it costs an honest node to be away
+  spots        what false completions bring where voters recompute a few, exact
+  answers      what accepting unseen brings where answers are shown and looked at
+  turnouts     how many have to vote for a bond to deter both
   caps         what a cap on a verdict's pay leaves of it, exact
   plot         write docs/results/economics.png and docs/results/economics.csv
 
 `values` and `attacks` take minutes; with --keep FILE they go on where they were cut short.
 """
 SHOWS = ("rounds", "table", "values", "attacks", "censors", "junk", "coverage", "thresholds", "convictions",
-         "detection", "choices", "grinding", "outage", "caps", "plot")  # fmt: skip
+         "detection", "choices", "grinding", "outage", "spots", "answers", "turnouts", "caps", "plot")  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,6 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--malicious and --without-model are percentages; some node has to be honest")
     if not 0 < options.turnout <= 100:
         parser.error(f"--turnout {options.turnout}: a percentage above 0 of the honest nodes votes")
+    if not 0 <= options.right < 100 or min(options.generating, options.a_pass) < 0:
+        parser.error("--right is a percentage below 100; --generating and --pass are percentages from 0 on")
+    if not 1 <= options.spot <= MAX_COMPLETIONS:
+        parser.error(f"--spot {options.spot}: a voter recomputes 1 to {MAX_COMPLETIONS} completions of a batch")
+    if options.what in ("answers", "turnouts") and options.nodes < LARGE:
+        parser.error(f"--nodes {options.nodes}: {options.what} is about {LARGE} nodes or more, whose windows lie apart")
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: play at least one round")
     rules = Rules(**{f.name: getattr(options, f.name) for f in fields(Rules)})
@@ -66,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shows(options: argparse.Namespace, rules: Rules) -> dict[str, Callable[[], str]]:
-    from sapo_lab.simulation import grinding, odds, outage, tables, values
+    from sapo_lab.simulation import answers, grinding, odds, outage, spots, tables, turnouts, values
     from sapo_lab.simulation.cells import Cells
     from sapo_lab.simulation.strategies import swarm
     from sapo_lab.simulation.text import members
@@ -80,6 +91,12 @@ def _shows(options: argparse.Namespace, rules: Rules) -> dict[str, Callable[[], 
         share = options.without_model / 100
         who = swarm(nodes, bad, Strategy[options.strategy.upper()], also=also, without_model=share)
         return tables.one_swarm(who, rules, options.rounds, setting, seed)
+
+    costs = answers.Costs(options.generating / 100, options.a_pass / 100)
+
+    def looked_at() -> str:
+        kinds = answers.table(rules, options.spot, nodes, seed, costs)
+        return f"{kinds}\n\n{answers.by_spec(rules, nodes, seed, costs)}"
 
     return {
         "rounds": rounds,
@@ -95,6 +112,9 @@ def _shows(options: argparse.Namespace, rules: Rules) -> dict[str, Callable[[], 
         "detection": lambda: odds.detection(rules, nodes),
         "grinding": lambda: grinding.table(rules),
         "outage": lambda: outage.table(rules),
+        "spots": lambda: spots.table(rules, nodes, options.right / 100, hides=options.hides),
+        "answers": looked_at,
+        "turnouts": lambda: turnouts.table(rules, nodes, seed, costs),
         "caps": lambda: odds.caps(rules),
     }
 
@@ -133,6 +153,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=20, help="default 20")
     parser.add_argument("--seed", type=int, default=1, help="default 1")
     parser.add_argument("--out", type=Path, default=DOCS, help="where `plot` writes; default docs/results/")
+    of_spots = parser.add_argument_group("spots, answers and turnouts")
+    of_spots.add_argument("--right", type=float, default=50, metavar="PERCENT", help="of the author's; default 50")
+    of_spots.add_argument("--hides", action="store_true", help="the author serves nothing after a reject")
+    of_spots.add_argument("--spot", type=int, default=4, help="completions recomputed of a batch; default 4")
+    words = "what generating costs, of a round's pay; default 100, the most at which anybody still would"
+    of_spots.add_argument("--generating", type=float, default=100, metavar="PERCENT", help=words)
+    words = "what recomputing a completion costs, of generating it; default 50"
+    of_spots.add_argument("--pass", dest="a_pass", type=float, default=50, metavar="PERCENT", help=words)
     of_rules = parser.add_argument_group("rules (amounts taken are in bonds, pay is in tokens)")
     for field in fields(Rules):
         made = type(field.default)

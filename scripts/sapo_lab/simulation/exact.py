@@ -7,7 +7,7 @@ hypergeometric therefore, over one of three numbers of voters.
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import lgamma, log
 
 import numpy as np
@@ -53,10 +53,11 @@ def seats(nodes: int, size: int) -> dict[int, float]:
     }
 
 
+@lru_cache(maxsize=64)
 def votes(for_: int, against: int, nodes: int, size: int) -> Floats:
     """P(a accepts and x votes against a batch), [a, x], if `for_` of the other nodes accept and `against` do not.
 
-    The rest of the other nodes does not vote.
+    The rest of the other nodes does not vote. The array is kept, and cannot be written to.
     """
     others = nodes - 1
     rest = others - for_ - against
@@ -66,6 +67,7 @@ def votes(for_: int, against: int, nodes: int, size: int) -> Floats:
     for voters, chance in seats(nodes, size).items():
         ways = _log_choose(for_, a) + _log_choose(against, x) + _log_choose(rest, voters - a - x)
         mass += chance * np.exp(ways - _log_choose(others, np.array(voters)))
+    mass.flags.writeable = False
     return mass
 
 
@@ -83,19 +85,34 @@ class Fate:
         return max(0.0, 1.0 - self.accepted - self.rejected)
 
 
-def fate(for_: int, against: int, nodes: int, rules: Rules) -> Fate:
-    """A batch that `for_` voters accept and `against` reject whenever they are dealt it.
+def accepted_in_stage_1(for_: int, against: int, nodes: int, rules: Rules, missed: float = 0.0) -> float:
+    """How likely stage 1 accepts a batch that `for_` others accept, and `against` others where they find nothing.
 
-    `nodes` − 1 are its possible voters; for_ + against may be fewer (nodes that do not vote).
+    missed: how likely each of these finds nothing, whatever the others find. Who finds something rejects, and one
+    reject is enough.
     """
-    one, two = (votes(for_, against, nodes, rules.window_size(stage)) for stage in (1, 2))
-    first = float(one[rules.min_accepts :, 0].sum())
+    one = votes(for_, against, nodes, rules.window_size(1))
+    a, x = np.arange(len(one))[:, None], np.arange(len(one))[None, :]
+    return float((one * missed**x)[a + x >= rules.min_accepts].sum())
+
+
+def stage_2(for_: int, against: int, nodes: int, rules: Rules) -> tuple[float, float, float]:
+    """Of a batch that is in it: how likely it accepts it, how likely it rejects it, and what `Fate.fined` says."""
+    two = votes(for_, against, nodes, rules.window_size(2))
     a, x = np.arange(len(two))[:, None], np.arange(len(two))[None, :]
     accepts: Bools = (a >= rules.min_accepts) & (3 * a >= 2 * (a + x))
     rejects = condemned(x, a + x, nodes, rules)
-    # Stage 2's draw does not depend on stage 1's.
-    accepted, rejected = float(two[accepts].sum()), float(two[rejects].sum())
-    fined = float((two * a)[rejects].sum())
+    return float(two[accepts].sum()), float(two[rejects].sum()), float((two * a)[rejects].sum())
+
+
+def fate(for_: int, against: int, nodes: int, rules: Rules, missed: float = 0.0) -> Fate:
+    """A batch that `for_` voters accept and `against` reject whenever they are dealt it.
+
+    `nodes` − 1 are its possible voters; for_ + against may be fewer (nodes that do not vote). missed: how likely one of
+    `against` finds nothing in stage 1, and accepts. Stage 2 recomputes everything, and misses nothing.
+    """
+    first = accepted_in_stage_1(for_, against, nodes, rules, missed)
+    accepted, rejected, fined = stage_2(for_, against, nodes, rules)  # its draw does not depend on stage 1's
     return Fate(first, first + (1 - first) * accepted, (1 - first) * rejected, (1 - first) * fined)
 
 

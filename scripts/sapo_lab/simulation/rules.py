@@ -102,9 +102,12 @@ def doubted(votes_2: Ints) -> Bools:
     return enough
 
 
-def punished(verdicts: Ints, ends: Ints, stage: int) -> Bools:
-    """Whether verdicts cost their voters a penalty; both of one shape, each about the batch that ends so."""
-    unjust: Bools = (verdicts == REJECT) & (ends == ENDS_ACCEPTED)
+def punished(verdicts: Ints, ends: Ints, carried: Bools, stage: int) -> Bools:
+    """Whether verdicts cost their voters a penalty; all of one shape, each about the batch that ends so.
+
+    carried: whether stage 2's accepts carry it, and it does not only stand as too few rejected what its node answered.
+    """
+    unjust: Bools = (verdicts == REJECT) & (ends == ENDS_ACCEPTED) & carried
     blind: Bools = (ends == ENDS_PROVEN_FALSE) | ((ends == ENDS_REJECTED) & (stage == 2))
     wrong: Bools = unjust | ((verdicts == ACCEPT) & blind)
     return wrong
@@ -154,12 +157,14 @@ def judge(one: Ballots, two: Ballots, cases: Cases, rules: Rules) -> Judged:
     """What both stages' votes come to."""
     count = len(cases.proven)
     votes_1, votes_2 = one.tally(count), two.tally(count)
-    ends = outcomes(cases, votes_2, rules)
+    ends, carried = outcomes(cases, votes_2, rules), accepted_in_stage_2(votes_2, rules)
     voters = len(one.positions)
     wrong_in, right_ones = np.zeros((2, voters), dtype=np.int64), np.zeros(voters, dtype=np.int64)
     for stage, ballots, in_last in ((1, one, ~cases.in_stage_2), (2, two, cases.in_stage_2)):
         its = ends[ballots.positions]
-        wrong_in[stage - 1] = (punished(ballots.verdicts, its, stage) & ballots.counted).sum(axis=1)
+        wrong_in[stage - 1] = (
+            punished(ballots.verdicts, its, carried[ballots.positions], stage) & ballots.counted
+        ).sum(axis=1)
         right_ones += (right(ballots.verdicts, its) & in_last[ballots.positions] & ballots.counted).sum(axis=1)
     claims = np.maximum(votes_1[:, ACCEPT], votes_2[:, ACCEPT]) >= rules.min_accepts
     return Judged(ends, withheld(cases, ends, votes_2, rules), claims, wrong_in, right_ones)

@@ -7,13 +7,13 @@ import copy
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sapo_devnet.formula.judging import by_formula
 from sapo_devnet.formula.policy import EOS, VOCAB
 from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, Draft, Sealed, loose_json
-from sapo_verifier.audit import Audit, CheckResult, Recomputed
+from sapo_verifier.audit import Audit, CheckResult, Cost, Recomputed
 from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable, StoreFailed
@@ -224,6 +224,7 @@ class StandIn:
 
     runs: bool = False
     seconds: float = 0.0
+    cost: Cost = field(default_factory=Cost)
 
     def __call__(self, audit: Audit) -> Recomputed:
         return Recomputed(by_formula(audit))

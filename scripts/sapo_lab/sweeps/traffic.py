@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sapo_client.batches.auditing import Auditor, FetchBudget
 from sapo_client.batches.pins import PinBook
+from sapo_client.batches.seeds import Seeds
 from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_devnet.testkit.publishers import Publishers, publishers
 from sapo_devnet.testkit.relay import Relay
@@ -39,7 +40,8 @@ def cost_of(made: Publishers, count: int, folder: Path) -> Cost:
         BlockStore(daemon.api, allow_private=True) as store,
     ):
         reader, spec = made.network.reader(relay.url), made.network.spec
-        auditor = Auditor(reader, store, spec, made.worker, made.tokenizer, None, pins, made.nodes[0])
+        seeds = Seeds(made.nodes[0], reader, store, secret=bytes(32))
+        auditor = Auditor(reader, store, spec, made.worker, made.tokenizer, None, pins, made.nodes[0], seeds)
         window = auditor.window(round_)
         endpoints = auditor.endpoints(window)
         budget = FetchBudget(60.0, len(window))

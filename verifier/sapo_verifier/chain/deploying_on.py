@@ -39,7 +39,7 @@ GAS = {
     "DrandBeacon": 1_410_000,
     "Nodes": 1_770_000,
     "Rounds": 3_170_000,
-    "Audits": 7_380_000,  # with Disputes and Proofs
+    "Audits": 7_490_000,  # with Disputes and Proofs
     "Rewards": 1_530_000,
 }
 ROOM_BLOCKS = 50  # between now and round 0, at least, for five transactions and their confirmations

@@ -14,7 +14,7 @@ from sapo_verifier.files import write_file
 from sapo_verifier.objects import Address, Count, Digest, Positive, hex_digest
 from sapo_verifier.protocol import VERSION
 from sapo_verifier.spec import Spec
-from sapo_verifier.supported import refuse_other_version, refuse_spots
+from sapo_verifier.supported import refuse_other_version
 
 MAX_BYTES = 1 << 22  # the spec is at most 1 MiB of canonical JSON; here it is indented
 
@@ -99,7 +99,6 @@ class Deployment(BaseModel):
             raise DeploymentError(
                 f"the deployment file {path} is not valid: {where}: {first['msg']}; get it again from who deployed"
             ) from None
-        refuse_spots(found.spec, f"the deployment file {path}")
         return found
 
     def save(self, path: str | Path) -> None:

@@ -3,7 +3,7 @@ needed by a caller: take it from `policy_model`, which says in words what is mis
 
 from collections.abc import Sequence
 
-from sapo_verifier.audit import Audit, CheckResult, PolicyModel, Recomputed
+from sapo_verifier.audit import Audit, CheckResult, Cost, PolicyModel, Recomputed
 from sapo_verifier.bases import Bases
 
 INSTALL = "pip install 'sapo-network[model]'"
@@ -15,6 +15,7 @@ class NoTorch:
 
     runs = False
     seconds = 0.0
+    cost = Cost()
 
     def __init__(self, missing: str) -> None:
         self._missing = missing

@@ -1,46 +1,43 @@
-"""The `policy` check: the claimed intervals are the declared policy's (docs/protocol.md, Sampling and Checks).
+"""The `policy` check: the claimed intervals are the declared policy's (docs/protocol.md, Sampling and Checks); and
+`answers`, to what spots ask.
 
 One model object per base; each batch's declared weights are swapped into it, or its adapter merged. Bytes and time are
 bounded by the spec before the model sees anything: `max_adapter_bytes` of weights, an adapter's rank by `max_rank`,
-`slots · G` completions that fit the base's context.
+`slots · G` completions that fit the base's context; what would fail is run nine times more, four completions of it.
 """
 
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from sapo_verifier.audit import Audit, CheckResult, Recomputed, Status
+from sapo_verifier.audit import Audit, CheckResult, Cost, Recomputed
 from sapo_verifier.bases import Bases
-from sapo_verifier.cid import block_digest
 from sapo_verifier.errors import SapoError
-from sapo_verifier.intervals import FULL, REJECT_TOLERANCE, VOID_TOLERANCE
-from sapo_verifier.ipfs import BlockCorrupt, BlockError, BlockTooLarge, BlockUnavailable, StoreFailed
+from sapo_verifier.intervals import FULL
+from sapo_verifier.ipfs import BlockError, StoreFailed
+from sapo_verifier.model.answers import answers_of, asked, judged
 from sapo_verifier.model.base import load_base
-from sapo_verifier.model.forward import Passage
+from sapo_verifier.model.claims import (
+    Claimed,
+    PromptError,
+    bears_out,
+    compare,
+    declared_weights,
+    differs,
+    failing,
+    read_claims,
+)
 from sapo_verifier.model.lora import Layers, Originals, adapted_layers, linear_layers, merge, read_adapter
 from sapo_verifier.model.positions import Position, positions
 from sapo_verifier.model.sampling import NotFiniteError
+from sapo_verifier.model.stability import Place, run_again
 from sapo_verifier.model.weights import WeightsError, load_weights
-from sapo_verifier.objects import Lora, Record, hex_digest
+from sapo_verifier.objects import Lora, Record
 
 BATCH_TOKENS = 8192  # padded tokens in one pass (or a single completion): what bounds memory beside the weights
-
-
-class PromptError(SapoError):
-    """The base cannot read the prompt, so nobody's policy on it can have answered."""
-
-
-class Claimed(NamedTuple):
-    """One completion: where it stands, what it claims, and what the model has to read."""
-
-    slot: int
-    k: int
-    records: list[Record]
-    passage: Passage
-
-    def leaf(self, audit: Audit) -> int:
-        """i = slot · G + k."""
-        return self.slot * audit.spec.group_size + self.k
+RUN_AGAIN = 4  # completions of those that would fail, the first ones: what bounds the time that a false batch takes
 
 
 class Held:
@@ -77,6 +74,15 @@ class Held:
         self.policy = policy
 
 
+@dataclass(frozen=True)
+class Look:
+    """A pass over an audit's completions: the model as it was, what was claimed, what was found."""
+
+    model: Any
+    claims: list[Claimed]
+    found: list[list[Position]]
+
+
 class PolicyModels:
     """Answers the policy check. Not for several threads: a model holds one policy's weights at a time."""
 
@@ -87,24 +93,26 @@ class PolicyModels:
         self._device = device
         self._batch_tokens = batch_tokens
         self.seconds = 0.0
+        self.cost = Cost()
         self._held: dict[bytes, Held] = {}  # by the base's digest
 
     def __call__(self, audit: Audit) -> Recomputed:
-        started = time.monotonic()
-        result = self._answer(audit)
-        self.seconds += time.monotonic() - started
-        return result
+        return self._tried(audit, self._recomputed)
 
     def judge(self, audit: Audit, answers: Sequence[int]) -> CheckResult:
-        raise NotImplementedError
+        asked_for = 0 if audit.spots is None else len(audit.spots.leaves)
+        if len(answers) != asked_for:
+            return CheckResult("answers", "fail", f"{len(answers)} answers to {asked_for} questions")
+        found = self._tried(audit, lambda audit, look: Recomputed(self._judged(audit, look, answers)))
+        return replace(found.result, check="answers")
 
-    def _answer(self, audit: Audit) -> Recomputed:
+    def _tried(self, audit: Audit, said: Callable[[Audit, Look], Recomputed]) -> Recomputed:
+        """What is said of a look at the audit's completions, or why there is none."""
+        started = time.monotonic()
         try:
-            weights = declared_weights(audit)
-            claims = read_claims(audit, self._bases)
-            model = self._model(audit, weights)
-            passages = [claim.passage for claim in claims]
-            found = positions(model, passages, asked(audit, claims), audit.base.vocab, batch_tokens=self._batch_tokens)
+            look = self._look(audit)
+            with self._takes("passes"):
+                return said(audit, look)
         except WeightsError as error:
             return Recomputed(CheckResult("policy", "fail", str(error)))
         except StoreFailed as error:
@@ -115,10 +123,58 @@ class PolicyModels:
             return Recomputed(CheckResult("policy", "unknown", str(error)))
         except (RuntimeError, MemoryError) as error:  # how torch says that memory is short; weights cannot cause it
             return Recomputed(CheckResult("policy", "unknown", f"this machine could not run the model: {error}"))
-        result = compare(claims, found)
+        finally:
+            self.seconds += time.monotonic() - started
+
+    def _look(self, audit: Audit) -> Look:
+        weights = declared_weights(audit)
+        claims = read_claims(audit, self._bases)
+        model = self._model(audit, weights)
+        passages, us = [claim.passage for claim in claims], asked(audit, claims)
+        with self._takes("passes"):
+            found = positions(model, passages, us, audit.base.vocab, batch_tokens=self._batch_tokens)
+        return Look(model, claims, found)
+
+    def _recomputed(self, audit: Audit, look: Look) -> Recomputed:
+        result = compare(look.claims, look.found)
+        if result.status == "fail":
+            return self._unless_unstable(audit, look, result)
         if audit.spots is None or result.status != "pass":
             return Recomputed(result)
-        return Recomputed(result, answers_of(audit, claims, found))
+        return Recomputed(result, answers_of(audit, look.claims, look.found))
+
+    def _unless_unstable(self, audit: Audit, look: Look, failure: CheckResult) -> Recomputed:
+        """The failure, if every place of the first completions that fail is stable; else void."""
+        failures = list(failing(look.claims, look.found))
+        chosen = list(dict.fromkeys(i for i, _ in failures))[:RUN_AGAIN]
+        places = [Place(chosen.index(i), t, _bears_out(look.claims[i].records[t])) for i, t in failures if i in chosen]
+        passages, first = [look.claims[i].passage for i in chosen], [look.found[i] for i in chosen]
+        vocab = audit.base.vocab
+        found = run_again(look.model, passages, places, first, vocab, batch_tokens=self._batch_tokens)
+        for place, stability in zip(places, found, strict=True):
+            if not stability.stable:
+                words = (
+                    "the interval is not the policy's here, and the policy is too ill-conditioned to tell: weights a "
+                    f"millionth aside move it by {stability.moved / FULL:.6f} of probability"
+                )
+                claim, position = look.claims[chosen[place.passage]], first[place.passage][place.t]
+                void = differs("void", words, claim, place.t, position)
+                return Recomputed(void, hides=not all(each.near for each in found))
+        return Recomputed(failure)
+
+    def _judged(self, audit: Audit, look: Look, answers: Sequence[int]) -> CheckResult:
+        own = self._recomputed(audit, look).result
+        if own.status != "pass":
+            return replace(own, reason=f"a spot's own check: {own.reason}")
+        return judged(look.model, audit, look.claims, look.found, answers, batch_tokens=self._batch_tokens)
+
+    @contextmanager
+    def _takes(self, part: Literal["load", "merge", "passes"]) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.cost += Cost(**{part: time.monotonic() - started})
 
     def _model(self, audit: Audit, weights: bytes | None) -> Any:
         """The base's model with these weights; None: the base's own."""
@@ -128,117 +184,17 @@ class PolicyModels:
             held = None
             del self._held[base.digest]  # before it is loaded again: two models may not fit
         if held is None:
-            held = self._held[base.digest] = Held(load_base(self._bases.folder(base), base, device=self._device))
-        if weights is None:
-            held.to_base()
-        elif held.policy != policy and lora is None:
-            held.load_full(weights, policy)
-        elif held.policy != policy and lora is not None:
-            held.load_adapter(weights, lora, policy)
+            with self._takes("load"):
+                held = self._held[base.digest] = Held(load_base(self._bases.folder(base), base, device=self._device))
+        with self._takes("merge"):
+            if weights is None:
+                held.to_base()
+            elif held.policy != policy and lora is None:
+                held.load_full(weights, policy)
+            elif held.policy != policy and lora is not None:
+                held.load_adapter(weights, lora, policy)
         return held.model
 
 
-def declared_weights(audit: Audit) -> bytes | None:
-    """The safetensors file that the policy manifest names; None for the base itself.
-
-    Raises WeightsError for blocks that are not as long as the manifest says, BlockError for what was not to be had
-    (StoreFailed: by this machine's fault).
-    """
-    manifest = audit.policy
-    if manifest.kind == "base":
-        return None
-    parts = []
-    for digest, limit in audit.weight_blocks():
-        found, name = audit.blocks.get(digest), f"weights: block {hex_digest(digest)}"
-        if isinstance(found, StoreFailed):
-            raise StoreFailed(f"{name}: {found}")
-        if not isinstance(found, bytes):
-            raise BlockUnavailable(f"{name}: {found or 'never fetched'}")
-        if len(found) > limit:
-            raise BlockTooLarge(f"{name} has {len(found)} bytes, more than {limit}")
-        if block_digest(found) != digest:
-            raise BlockCorrupt(f"{name}: the bytes given have another digest")
-        parts.append(found)
-    data = b"".join(parts)
-    if len(data) != manifest.size:
-        raise WeightsError(f"the policy's blocks hold {len(data)} bytes, its manifest says {manifest.size}")
-    return data
-
-
-def read_claims(audit: Audit, bases: Bases) -> list[Claimed]:
-    """Every completion on which the policy is run, its prompt encoded. Raises PromptError; BaseMissingError where the
-    base is not here."""
-    base, tokenizer = audit.base, bases.tokenizer(audit.base)
-    longest = base.longest_prompt(audit.spec.max_prompt_bytes)  # in bytes too: no token is shorter than one
-    wanted = {divmod(i, audit.spec.group_size) for i in audit.leaves}
-    claims = []
-    for slot, group in enumerate(audit.groups):
-        if all(slot != of for of, _ in wanted):
-            continue
-        if len(group.prompt.encode()) > longest:  # possible only where this machine could not deal the task
-            raise PromptError(f"slot {slot}: the prompt is longer than any that can be dealt")
-        try:
-            prompt = tokenizer.prompt(group.prompt, base.template)
-        except SapoError as error:
-            raise PromptError(f"slot {slot}: {error}") from error
-        if max(prompt) >= base.vocab or len(prompt) + audit.spec.max_new_tokens > base.context:
-            raise PromptError(f"slot {slot}: the prompt's {len(prompt)} tokens do not fit the base {base.id}")
-        for k, records in enumerate(audit.completions[slot]):
-            if (slot, k) not in wanted:
-                continue
-            claims.append(Claimed(slot, k, records, Passage(prompt, [record.token for record in records])))
-    return claims
-
-
-def asked(audit: Audit, claims: Sequence[Claimed]) -> list[list[int]]:
-    """Per completion and position the number whose owner is wanted: that of the spot's question where it stands."""
-    us = [[0] * len(claim.records) for claim in claims]
-    for u, claim in zip(us, claims, strict=True):
-        if audit.spots is not None:
-            question = audit.spots.question(claim.leaf(audit), claim.records)
-            u[question.t] = question.u or 0
-    return us
-
-
-def answers_of(audit: Audit, claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> tuple[int, ...]:
-    """The tokens that own what the spots ask for, in the order of the draw; 0 where nothing is asked."""
-    assert audit.spots is not None
-    answers = {}
-    for claim, own in zip(claims, found, strict=True):
-        question = audit.spots.question(claim.leaf(audit), claim.records)
-        answers[claim.leaf(audit)] = 0 if question.u is None else own[question.t].chosen
-    return tuple(answers[i] for i in audit.spots.leaves)
-
-
-def compare(claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> CheckResult:
-    """The largest difference decides: fail at the first position beyond *reject*, else void at the first beyond *void*.
-
-    A token that owns nothing under the policy fails, whatever interval it claims.
-    """
-    worst = count = 0
-    first_void: CheckResult | None = None
-    for claim, own in zip(claims, found, strict=True):
-        for t, (record, position) in enumerate(zip(claim.records, own, strict=True)):
-            off = max(abs(record.lo - position.lo), abs(record.last - position.last))
-            if position.lo > position.last:
-                return _differs("fail", "the policy never gives this token", claim, t, position)
-            if off > REJECT_TOLERANCE:
-                reason = f"the interval is not the policy's: off by {off / FULL:.4f} of probability"
-                return _differs("fail", reason, claim, t, position)
-            if off > VOID_TOLERANCE and first_void is None:
-                reason = f"the interval is off by {off / FULL:.6f} of probability: too much to pass, too little to fail"
-                first_void = _differs("void", reason, claim, t, position)
-            worst, count = max(worst, off), count + 1
-    return first_void or CheckResult(
-        "policy", "pass", f"{count} positions, the largest difference is {worst / FULL:.1e}"
-    )
-
-
-def _differs(status: Status, reason: str, claim: Claimed, t: int, position: Position) -> CheckResult:
-    record = claim.records[t]
-    evidence = {
-        "token": str(record.token),
-        "claimed": f"{record.lo:#018x} … {record.last:#018x}",
-        "recomputed": f"{position.lo:#018x} … {position.last:#018x}",
-    }
-    return CheckResult("policy", status, reason, claim.slot, claim.k, t, evidence)
+def _bears_out(record: Record) -> Callable[[Position], bool]:
+    return lambda position: bears_out(record, position)
