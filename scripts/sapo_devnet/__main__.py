@@ -43,9 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _serve(options: Options) -> int:
     """As `sapo devnet up` does (service.py)."""
     try:
-        if options.attack or options.kill or options.policy == "smollm2" or "," in options.policy:
+        if options.attack or options.kill or options.spot or options.policy == "smollm2" or "," in options.policy:
             raise UsageError(
-                "--serve plays with honest nodes and one pocket policy: leave out --attack, --kill, smollm2"
+                "--serve plays with honest nodes and one pocket policy: leave out --attack, --kill, --spot, smollm2"
             )
         from sapo_devnet.checkout import ROOT
         from sapo_devnet.command import show
@@ -98,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     words = "what generates (%(default)s); vllm: for smollm2, as it has no kernel for a pocket policy's heads on a CPU"
     parser.add_argument("--engine", choices=("torch", "vllm"), help=words)
     parser.add_argument("--pocket-steps", type=int, metavar="N", help="a quick, worse pocket policy, for tests")
+    words = "completions of a batch that each voter recomputes (all)"
+    parser.add_argument("--spot", type=int, choices=range(1, 257), metavar="N", help=words)
     parser.add_argument("--threads", type=int, help="CPU threads per node (%(default)s)")
     parser.add_argument("--round-limit", type=float, metavar="S", help="a round ends then (300; with smollm2 1200)")
     parser.add_argument(

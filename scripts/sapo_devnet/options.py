@@ -22,6 +22,7 @@ class Options:
     engine: str = "torch"
     pocket_steps: int | None = None
     threads: int = 1
+    spot: int | None = None  # the spec's
     round_limit: float | None = None  # seconds
     attack: list[str] = field(default_factory=list)
     kill: tuple[int, int] | None = None  # node, round

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sapo_devnet.pocket import pocket_policy
 from sapo_devnet.smollm2 import smollm2
-from sapo_verifier.networks import mixed_spec, pocket_base, pocket_spec, smollm2_base
+from sapo_verifier.networks import mixed_spec, pocket_base, pocket_spec, smollm2_base, with_changes
 from sapo_verifier.spec import Spec
 
 SMOLLM2_RANK = 16
@@ -36,10 +36,15 @@ def find_policies(root: Path, names: str, pocket_steps: int | None, lora_rank: i
     return policies
 
 
-def devnet_spec(policies: Sequence[DevnetPolicy]) -> Spec:
-    """A base for each policy: the pocket spec for pocket policies, a mixed one as soon as SmolLM2 is among them."""
+def devnet_spec(policies: Sequence[DevnetPolicy], spot: int | None = None) -> Spec:
+    """A base for each policy: the pocket spec for pocket policies, a mixed one as soon as SmolLM2 is among them.
+
+    spot: completions of a batch that each voter recomputes; None: all.
+    """
     folders = {policy.base: policy.folder for policy in policies}
     if "smollm2" not in folders:
-        return pocket_spec(folders["pocket"])
-    bases = [pocket_base(folders["pocket"])] if "pocket" in folders else []
-    return mixed_spec([*bases, smollm2_base(folders["smollm2"], "brackets")])
+        spec = pocket_spec(folders["pocket"])
+    else:
+        bases = [pocket_base(folders["pocket"])] if "pocket" in folders else []
+        spec = mixed_spec([*bases, smollm2_base(folders["smollm2"], "brackets")])
+    return spec if spot is None else with_changes(spec, spot=spot)

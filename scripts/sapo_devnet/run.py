@@ -59,7 +59,7 @@ class Run:
         options.round_limit = limit if options.round_limit is None else options.round_limit
         self._data.mkdir(parents=True)
         self._say(f"data and logs in {self._data}")
-        spec = devnet_spec(self._policies)
+        spec = devnet_spec(self._policies, options.spot)
         room = 64 + 8 * (options.nodes + len(options.attack))
         self._network = network = Network(
             self._data, spec, room=room, round_limit=options.round_limit, beacon=options.beacon

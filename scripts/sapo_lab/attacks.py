@@ -9,7 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sapo_devnet.checkout import ROOT
 from sapo_devnet.pocket import QUICK_STEPS
@@ -17,8 +17,19 @@ from sapo_devnet.processes import end_with_parent
 
 HONEST, ROUNDS = 5, 2
 ETHER = 10**18
-# The liar and the lazy one each among others, as both vote about everything.
-GROUPS = (
+FEW = 2  # spots, of a batch's 16 completions
+
+
+class Group(NamedTuple):
+    """Attackers in one devnet. spot: completions that each voter recomputes; None: all."""
+
+    attacks: tuple[str, ...]
+    spot: int | None = None
+
+
+# The liar and the lazy one each among others, as both vote about everything. In each group who judges honestly is two
+# thirds of stage 2 about every false batch, or the rules could not work.
+ATTACKERS = (
     (
         *("wrong_policy", "stale_policy", "made_up_intervals", "unrunnable_base", "unloadable_weights"),
         *("trickle", "serves_then_withholds", "frivolous_disputer"),
@@ -29,7 +40,12 @@ GROUPS = (
     ("junk_claimer", "self_slasher", "friend", "friend"),
     # Five honest voters of nine who are honest: fewer than half of whom a batch is dealt to, so nothing is slashed.
     (*("low_turnout_cartel",) * 3, *("absent",) * 4),
+    ("lazy_answerer", "shielded_faker", "shielded_faker", "hidden_by_chaos"),
 )
+WITH_FEW_SPOTS = (("answer_guesser", "false_author", "answer_taker", "answer_taker", "withholds_to_hurt", "chaotic"),)
+GROUPS = (*map(Group, ATTACKERS), *(Group(attacks, FEW) for attacks in WITH_FEW_SPOTS))
+ENOUGH = 8  # of them, for most to be caught
+FAKERS = ("lazy_answerer", "answer_guesser", "shielded_faker")  # who is caught only if somebody happens to look
 HEAD = """# Attacks
 
 Each attack of `scripts/sapo_devnet/adversaries` is a node of its own, beside {honest} honest ones. They publish for
@@ -70,18 +86,18 @@ def main() -> int:
         "--pocket-steps", type=int, default=QUICK_STEPS, help="of the quick pocket policy (%(default)s)"
     )
     options = parser.parse_args()
-    groups = [group for group in GROUPS if options.only is None or options.only in group]
+    groups = [group for group in GROUPS if options.only is None or options.only in group.attacks]
     found: list[dict[str, Any]] = []
     failed = 0
     for seed in range(options.seeds):
         for group in groups:
             status, summary = _run(group, seed, options.pocket_steps)
             failed += status != 0
-            found.append({"seed": seed, "group": group, "status": status, **summary})
+            found.append({"seed": seed, "group": group.attacks, "spot": group.spot, "status": status, **summary})
             if options.only is None:
                 (ROOT / "docs" / "results" / "attacks.md").write_text(document(found))
     print(document(found))
-    differences = list(not_comparable(found))
+    differences = [*not_comparable(found), *went_free(found)]
     for words in differences:
         print(f"attacks: {words}", file=sys.stderr)
     return 1 if failed or differences else 0
@@ -89,9 +105,10 @@ def main() -> int:
 
 def not_comparable(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Why these runs may not stand in one table, in words: another network, or nodes that did not play to the end."""
-    specs = {run["spec"] for run in runs if "spec" in run}
-    if len(specs) > 1:
-        yield f"the runs have {len(specs)} different specs: another policy or other rules"
+    for spot in {run["spot"] for run in runs}:
+        specs = {run["spec"] for run in runs if "spec" in run and run["spot"] == spot}
+        if len(specs) > 1:
+            yield f"runs of one kind have {len(specs)} different specs: another policy or other rules"
     for run in runs:
         name = f"seed {run['seed']}, {', '.join(run['group'])}"
         accounts: dict[str, dict[str, Any]] = run.get("accounts", {})
@@ -104,14 +121,28 @@ def not_comparable(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield f"{name}: honest nodes published {sorted(batches)} batches instead of {ROUNDS} each"
 
 
-def _run(group: Sequence[str], seed: int, steps: int) -> tuple[int, dict[str, Any]]:
+def fakers(runs: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """How many nodes answered what they had not computed, and how many of them lost their bonds."""
+    accounts = [account for run in runs for account in run.get("accounts", {}).values() if account["attack"] in FAKERS]
+    return len(accounts), sum(int(account["slashed"]) > 0 for account in accounts)
+
+
+def went_free(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Who looks at what is drawn, so one faker may not be looked at in a short run; of many most are."""
+    played, slashed = fakers(runs)
+    if played >= ENOUGH and 2 * slashed < played:
+        yield f"of {played} nodes that answered without looking only {slashed} lost their bonds"
+
+
+def _run(group: Group, seed: int, steps: int) -> tuple[int, dict[str, Any]]:
     """One devnet: its exit status and its summary; {} where it did not get that far."""
     with tempfile.TemporaryDirectory(prefix="sapo-attacks-") as folder:
         data = Path(folder) / "data"
         command = [sys.executable, "-m", "sapo_devnet", "--nodes", str(HONEST), "--rounds", str(ROUNDS)]
         command += ["--i", "2", "--j", "2", "--seed", str(seed), "--pocket-steps", str(steps)]
-        command += ["--attack", ",".join(group), "--data", str(data)]
-        print(f"seed {seed}: {', '.join(group)} …", file=sys.stderr, flush=True)
+        command += ["--attack", ",".join(group.attacks), "--data", str(data)]
+        command += [] if group.spot is None else ["--spot", str(group.spot)]
+        print(f"seed {seed}: {', '.join(group.attacks)} …", file=sys.stderr, flush=True)
         done = subprocess.run(
             command,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -136,6 +167,8 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
         "",
         "Coins: won or lost without gas; every node starts with a bond of 1. Tokens: earned for work and audit.",
     ]
+    if (looked := fakers(runs))[0]:
+        lines.append(f"Of {looked[0]} nodes that answered without looking {looked[1]} lost their bonds.")
     for run in runs:
         verdict = "; ".join(run.get("failures", [])) or ("nothing" if run["status"] == 0 else f"exit {run['status']}")
         burned = int(run.get("burned", 0)) / ETHER

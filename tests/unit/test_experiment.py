@@ -170,6 +170,19 @@ def numbers(setting: Setting, laid: Ground) -> list[object]:
     return [{**row, "seconds": 0} for row in result["rounds"]] + [result["held_out"]]
 
 
+def test_only_what_a_node_recomputed_has_p_theirs(laid: Ground):
+    """Of a batch of 24 completions one. The groups are the same ones."""
+    found = {}
+    for spot in (0, 1):
+        swarm = swarm_of(replace(SMALL, spot=spot), laid)
+        swarm.play(0)
+        found[spot] = [sample for group in swarm.pool(swarm.members[0], 1) for sample in group.samples]
+    assert [sample.ids for sample in found[0]] == [sample.ids for sample in found[1]]
+    known = {spot: sum(sample.sampling_logprobs is not None for sample in of) for spot, of in found.items()}
+    batches = SMALL.nodes - 1
+    assert known == {0: len(found[0]), 1: batches}
+
+
 def test_a_seed_decides_every_number(laid: Ground):
     setting = replace(SMALL, rounds=2)
     first = numbers(setting, laid)

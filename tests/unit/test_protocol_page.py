@@ -28,6 +28,7 @@ MODULES = (
     "proofs",
     "protocol",
     "spec",
+    "spots",
     "tasks",
 )
 CONTRACTS = {

@@ -1,6 +1,16 @@
 """Which class plays which attack."""
 
-from sapo_devnet.adversaries import content, friends, policies, self_slasher, serving, starving, voters
+from sapo_devnet.adversaries import (
+    answering,
+    chaos,
+    content,
+    friends,
+    policies,
+    self_slasher,
+    serving,
+    starving,
+    voters,
+)
 from sapo_devnet.adversaries.adversary import Adversary
 
 CLASSES: dict[str, type[Adversary]] = {
@@ -28,6 +38,7 @@ CLASSES: dict[str, type[Adversary]] = {
     "trickle": serving.Trickler,
     "serves_then_withholds": serving.ServesThenWithholds,
     "withholds_after_reject": serving.WithholdsAfterReject,
+    "withholds_to_hurt": serving.WithholdsToHurt,
     "shielding_friend": friends.ShieldingFriend,
     "starver": starving.Starver,
     "selective_aborter": serving.SelectiveAborter,
@@ -38,4 +49,11 @@ CLASSES: dict[str, type[Adversary]] = {
     "censor": voters.Censor,
     "friend": friends.Friend,
     "absent": voters.Absent,
+    "lazy_answerer": answering.LazyAnswerer,
+    "answer_guesser": answering.AnswerGuesser,
+    "shielded_faker": answering.ShieldedFaker,
+    "false_author": answering.FalseAuthor,
+    "answer_taker": answering.AnswerTaker,
+    "chaotic": chaos.Chaotic,
+    "hidden_by_chaos": chaos.HiddenByChaos,
 }

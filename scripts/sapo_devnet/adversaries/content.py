@@ -23,7 +23,9 @@ class Falsified(Adversary):
     """Makes an honest batch and changes it."""
 
     def make(self, own: HostileBatches, facts: BatchFacts) -> Batch | None:
-        draft = Draft.of(own.spec, own.honest(facts))
+        honest = super().make(own, facts)
+        assert honest is not None
+        draft = Draft.of(own.spec, honest)
         self.falsify(draft, own)
         return draft.seal()
 
@@ -83,6 +85,13 @@ class MadeUpIntervals(Falsified):
         for slot in draft.records:
             for k, records in enumerate(slot):
                 slot[k] = [Record(record.token, 0, FULL - 1) for record in records]
+
+
+class OneMadeUp(Falsified):
+    """Says so of the tokens of one completion: most voters with few spots look elsewhere."""
+
+    def falsify(self, draft: Draft, own: HostileBatches) -> None:
+        draft.records[0][0] = [Record(record.token, 0, FULL - 1) for record in draft.records[0][0]]
 
 
 class EarlyStop(Falsified):

@@ -9,7 +9,7 @@ from typing import ClassVar
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.ballots import Deal
 from sapo_client.duties.debts import would_pass
-from sapo_client.duties.duties import Duties
+from sapo_client.duties.testimony import Testimony
 from sapo_client.duties.verdicts import NOTHING_ASKED, Found, Told, Verdicts
 from sapo_client.node.compose import Makers
 from sapo_client.state.home import KEYSTORE
@@ -55,9 +55,11 @@ class FriendlyVerdicts(Verdicts):
 
 @dataclass
 class ShieldingDuties(Accomplice):
-    """Disputes a friend's batch as soon as that is possible, but only what its node said of another one."""
+    """Disputes a friend's batch as soon as that is possible, for one reason only: that the batch itself is judged
+    again, or what its node said of another one."""
 
     friends: Friends
+    about_itself: bool = False
 
     def denounce(self, current: int) -> None:
         judged = current - DISPUTE_AFTER
@@ -68,14 +70,19 @@ class ShieldingDuties(Accomplice):
         _close(self.actor, current - FINAL_AFTER)
 
 
-def _shield(duties: Duties, batch: BatchInfo, current: int) -> None:
+def _shield(duties: ShieldingDuties, batch: BatchInfo, current: int) -> None:
     actor = duties.actor
-    _, word = actor.audits.verdicts_of(batch.node, batch.round, 1)
-    window = replace(duties.verdicts.auditor, voter=batch.node).window(batch.round, 1)
-    accepted = [other.index for j, other in enumerate(window) if (word >> (2 * j)) & 3 == Verdict.ACCEPT]
-    if accepted:
-        call, bond = Call("disputes", "dispute", (batch.index, accepted[0])), actor.audits.terms().dispute_bond
+    reasons = [batch.index] if duties.about_itself else _accepted(duties, batch)
+    if reasons:
+        call, bond = Call("disputes", "dispute", (batch.index, reasons[0])), actor.audits.terms().dispute_bond
         put_once(actor.outbox, f"shield/{batch.round}/{batch.index}", call, value=bond, deadline_round=current)
+
+
+def _accepted(duties: ShieldingDuties, batch: BatchInfo) -> list[int]:
+    """What the batch's node accepted in stage 1."""
+    testimony = Testimony.read(duties.actor.reader, duties.actor.node, batch.round, [batch.index], [batch.node])
+    ballot = testimony.ballots.get(batch.node)
+    return [] if ballot is None else ballot.accepted
 
 
 def _close(actor: Actor, final: int) -> None:

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-# How many accepted batches each may have at most. None: its batches are honest, what it cheats with is something else.
+# How many accepted batches each may have at most. None: its batches are honest, what it cheats with is something else;
+# or (withholds_to_hurt) whether voters look where it is false is luck.
 ATTACKS: dict[str, int | None] = {
     "solver": 0,
     "forger": 0,
@@ -29,6 +30,7 @@ ATTACKS: dict[str, int | None] = {
     "trickle": 0,
     "serves_then_withholds": 0,
     "withholds_after_reject": 0,
+    "withholds_to_hurt": None,
     "shielding_friend": 0,
     "starver": None,
     "selective_aborter": None,
@@ -39,6 +41,13 @@ ATTACKS: dict[str, int | None] = {
     "censor": None,
     "friend": None,
     "absent": None,
+    "lazy_answerer": None,
+    "answer_guesser": None,
+    "shielded_faker": None,
+    "false_author": 0,
+    "answer_taker": None,
+    "chaotic": None,
+    "hidden_by_chaos": 0,
 }
 
 

@@ -16,7 +16,7 @@ from sapo_client.generation.records import RecordStats
 from sapo_client.node.compose import Makers
 from sapo_client.state.settings import FILE_NAME, Settings
 from sapo_devnet.adversaries.adversary import Adversary, HostileBatches
-from sapo_devnet.adversaries.content import MadeUpIntervals
+from sapo_devnet.adversaries.content import MadeUpIntervals, OneMadeUp
 from sapo_verifier import protocol
 from sapo_verifier.audit import Dealt
 from sapo_verifier.facts import BatchFacts
@@ -85,6 +85,11 @@ class ServesThenWithholds(Adversary):
 class WithholdsAfterReject(ServesThenWithholds, MadeUpIntervals):
     """A false batch that only the model sees; served until stage 1 has decided, so that stage 2 finds nothing to look
     at, and void costs less than a bond."""
+
+
+class WithholdsToHurt(ServesThenWithholds, OneMadeUp):
+    """One false completion, which voters with few spots may miss, and nothing to look at once they have accepted it:
+    who cannot show any more that its answers were right is to be taken for a liar."""
 
 
 class Trickler(Adversary):

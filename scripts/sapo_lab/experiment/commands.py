@@ -196,6 +196,7 @@ def _setting_options(run: argparse.ArgumentParser) -> None:
     add("--poisoners", "poisoners", "so many of the nodes", type=int, metavar="N")
     add("--specialists", "specialists", "datasets that each node knows (default: all)", type=int, metavar="N")
     add("--leave", "leave", "the round before which half of the nodes vanish", type=int, metavar="N")
+    add("--spot", "spot", "completions of a batch whose p_theirs a node knows (default: all)", type=int, metavar="N")
     run.set_defaults(own_as_external=None, draw=None, other=None, once=None)  # for studies only
 
 
