@@ -143,18 +143,25 @@ class FakePool:
     found: list[tuple[BatchInfo, Proof]] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
+    copies: dict[int, list[CheckResult]] = field(default_factory=dict)  # what others' copies of a batch show
+    hiding: set[int] = field(default_factory=set)  # batches whose policies hide what they are
     judged: dict[int, CheckResult] = field(default_factory=dict)  # answers about a batch, by its index
 
     def look(
-        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+        self, batches: Sequence[BatchInfo], *, again: bool = False, anew: bool = False, holders: Holders = NOBODY
     ) -> tuple[list[Seen], AuditCounts]:
         self.looked += [batch.index for batch in batches]
         self.met |= {batch.node for batch in batches}
+        for index, nodes in holders.items():
+            if (again or anew) and nodes and index in self.copies:
+                self.findings[index] = self.copies[index]
         return [self._seen(batch) for batch in batches], AuditCounts()
 
     def _seen(self, batch: BatchInfo) -> Seen:
-        answers = self.answers.get(batch.index, ())
-        return Seen(batch, self.findings.get(batch.index, PASS), [], None, answers=answers)
+        results = self.findings.get(batch.index, PASS)
+        missing = ((batch.manifest, 1),) if results == VOID else ()
+        answers, hides = self.answers.get(batch.index, ()), batch.index in self.hiding
+        return Seen(batch, results, [], None, missing=missing, hides=hides, answers=answers)
 
     def judge(self, asked: Sequence[Asked]) -> list[CheckResult]:
         return [self.judged.get(each.batch.index, CheckResult("answers", "pass")) for each in asked]

@@ -15,10 +15,11 @@ from sapo_devnet.testkit.ipfs_daemon import ipfs_daemon
 from sapo_devnet.testkit.networks import BOND, Network
 from sapo_devnet.testkit.publishers import Publishers, publishers
 from sapo_verifier.chain.audits import BatchState, Votes
+from sapo_verifier.chain.events import pages
 from sapo_verifier.facts import BatchInfo
 from sapo_verifier.ipfs import BlockStore, GatewayReader
 from sapo_verifier.objects import VerdictReport
-from voters import FakePresence, Voter, begin, play_round, set_back, settle_outboxes
+from voters import FAIL, PASS, UNKNOWN, VOID, FakePresence, Voter, begin, play_round, set_back, settle_outboxes
 
 ACCOUNTS = (1, 2, 3, 4)
 R = 2
@@ -124,6 +125,85 @@ def test_who_finds_nobody_looks_at_its_own_connection(network: Network, voters: 
     assert voters[2].outbox.keys("absent/") == []
 
 
+def test_what_an_accepter_still_serves_is_not_gone(network: Network, voters: dict[int, Voter]) -> None:
+    """Its producer takes the batch away to hurt those who accepted it: who has to judge it has their copies."""
+    index = index_of(voters[1])
+    play(network, voters, R + 1, R + 2)
+    take_away(voters, index)
+    for voter in voters.values():
+        voter.presence.copies = {voters[3].node}
+    play(network, voters, R + 3)
+    assert disputers(voters, index) == [voters[3]], "whose own copy proves nothing to itself, and nobody else has one"
+    for voter in voters.values():
+        voter.presence.copies = {voters[2].node, voters[3].node}
+    play(network, voters, R + 4, R + 5, R + 6)
+    outcome = voters[1].audits.outcome_of(index)
+    assert (outcome.state, outcome.stage_2) == (BatchState.ACCEPTED, Votes(3, 0, 0, 3))
+
+
+def test_two_copies_keep_everybody_from_a_dispute(network: Network, voters: dict[int, Voter]) -> None:
+    index = index_of(voters[1])
+    play(network, voters, R + 1, R + 2)
+    take_away(voters, index)
+    for voter in voters.values():
+        voter.presence.copies = {voters[2].node, voters[3].node}
+    play(network, voters, R + 3)
+    assert disputers(voters, index) == []
+    assert voters[1].audits.outcome_of(index).state is BatchState.STANDING
+
+
+def test_who_withholds_after_a_reject_hurts_nobody_who_accepted(network: Network, voters: dict[int, Voter]) -> None:
+    """A friend rejects an honest batch, so that stage 2 judges it, and its producer takes it away meanwhile."""
+    index, liar = index_of(voters[1]), voters[4]
+    liar.pool.findings[index] = FAIL
+    play(network, voters, R + 1, R + 2, R + 3)
+    take_away(voters, index)
+    for voter in voters.values():
+        voter.presence.copies = {voters[2].node, voters[3].node}
+    play(network, voters, R + 4, R + 5, R + 6, R + 7)
+    outcome = voters[1].audits.outcome_of(index)
+    assert (outcome.state, outcome.stage_2) == (BatchState.ACCEPTED, Votes(2, 1, 0, 3))
+    settled = [event.args for page in pages(network.reader(), None) for event in page.events if event.name == "Settled"]
+    assert {args["node"] for args in settled} == {liar.node}, "who rejected it pays, and nobody else"
+
+
+# -- who could not get it --
+
+
+@pytest.mark.parametrize("copies", ["false", "right", "hiding", "none"])
+def test_who_could_not_get_a_batch_looks_at_what_its_accepters_have(
+    network: Network, voters: dict[int, Voter], copies: str
+) -> None:
+    """An author refuses the one voter whose spots would have shown it."""
+    index, starved = index_of(voters[1]), voters[2]
+    starved.pool.findings[index] = VOID
+    play(network, voters, R + 1, R + 2)
+    if copies == "hiding":
+        starved.pool.copies[index], starved.pool.hiding = UNKNOWN, {index}
+    elif copies != "none":
+        starved.pool.copies[index] = FAIL if copies == "false" else PASS
+    play(network, voters, R + 3)
+    false = starved.status(f"dispute/{R}/{index}") == "mined"
+    assert false == (copies in ("false", "hiding"))
+    outcome = starved.audits.outcome_of(index)
+    assert (outcome.state is BatchState.STANDING) == (not false), "one void sends nothing to stage 2"
+    assert outcome.disputer == (starved.node if false else None)
+    assert disputers(voters, index) == [], "its producer, or an accepter, serves what is missing"
+
+
+@pytest.mark.parametrize("serve", [True, False])
+def test_it_disputes_what_is_gone_only_if_no_accepter_serves_it_either(
+    network: Network, voters: dict[int, Voter], serve: bool
+) -> None:
+    index, starved = index_of(voters[1]), voters[2]
+    starved.pool.findings[index] = VOID
+    play(network, voters, R + 1, R + 2)
+    starved.presence.away = {index}
+    starved.presence.copies = {voters[4].node} if serve else set()
+    play(network, voters, R + 3)
+    assert disputers(voters, index) == ([] if serve else [starved])
+
+
 # -- when to look --
 
 
@@ -227,3 +307,10 @@ def test_a_producer_is_asked_itself_whatever_is_kept_here(made: Publishers, tmp_
         for endpoint in ("/ip4/127.0.0.1/tcp/1/http", "no endpoint", "/ip4/10.0.0.1/tcp/80"):
             endpoints[batches[1].node] = endpoint
             assert presence.unserved(wishes) == [wishes[1]]
+
+        # Another node that fetched it serves it; who is none has no endpoint.
+        holders = {batches[1].index: ["0x" + "99" * 20, made.nodes[2]]}
+        kept = presence.drawn(batches, every_kind=True, holders=holders)
+        assert presence.unserved(kept) == []
+        alone = presence.drawn(batches, every_kind=True, holders={batches[1].index: ["0x" + "99" * 20]})
+        assert [wish.batch for wish in presence.unserved(alone)] == [batches[1]]

@@ -42,6 +42,7 @@ def test_when_verdicts_are_committed_and_revealed(network: Network, stage: int) 
 
 def test_when_a_batch_can_be_disputed_and_when_it_is_final(network: Network) -> None:
     index = network.reader().batch_of(address(network, 1), R)
+    assert max(schedule.REVEAL_AFTER.values()) == schedule.SERVE_AFTER < schedule.FINAL_AFTER < schedule.KEEP_AFTER
     assert due(network, "dispute", index, index) == R + schedule.DISPUTE_AFTER
     assert due(network, "claimMany", address(network, 1), [R]) == R + schedule.FINAL_AFTER
 

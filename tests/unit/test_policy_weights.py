@@ -27,7 +27,7 @@ from sapo_verifier.model import policy_check
 from sapo_verifier.model.policy_check import PolicyModels
 from sapo_verifier.model.weights import load_weights
 from sapo_verifier.objects import Record
-from sapo_verifier.schedule import KEEP_AFTER
+from sapo_verifier.schedule import KEEP_AFTER, SERVE_AFTER
 from sapo_verifier.spots import Spots
 from sapo_verifier.tasks import TaskWorker
 
@@ -248,9 +248,10 @@ def test_a_node_trains_on_what_passed_and_counts(
     assert counts.policy_check_seconds > 0
     assert counts.recomputed == honest.world.spec.group_size
     weights = set(weight_blocks(honest))
-    in_pool = honest.facts.round + honest.world.spec.pool_rounds
-    assert audit.pins.expired(in_pool) == []
-    assert set(audit.pins.expired(in_pool + 1)) == weights
+    assert honest.world.spec.pool_rounds < SERVE_AFTER
+    judged = honest.facts.round + SERVE_AFTER
+    assert audit.pins.expired(judged) == [], "also weights are served to who judges them last"
+    assert set(audit.pins.expired(judged + 1)) == weights
     assert set(audit.pins.expired(honest.facts.round + KEEP_AFTER + 1)) == honest.blocks.keys()
 
 
@@ -285,6 +286,7 @@ def test_a_node_does_not_train_on_what_did_not_pass(
     assert (counts.checked, counts.failed) == (0, 1)
     (sentence,) = counts.failures
     assert ": policy " in sentence
+    assert [digest for digest, _ in seen.missing] == ([weight_blocks(made)[0]] if fault == "no weights" else [])
     without, store = auditor(made, None, tmp_path / "other")
     seen, counts = without.audit(batch, [], policy)
     assert len(seen.groups) == 1

@@ -21,11 +21,15 @@ class Answers:
     status: dict[int, Status] = field(default_factory=dict)
     audited: list[int] = field(default_factory=list)
     asked: list[Spots | None] = field(default_factory=list)  # of each of those
+    peers: list[list[str]] = field(default_factory=list)
     spot: int = 256
     beacon: bytes = b"b" * 32
 
     def endpoints(self, batches: list[BatchInfo]) -> dict[str, str]:
         return {batch.node: "/ip4/10.0.0.1/tcp/80/http" for batch in batches}
+
+    def endpoints_of(self, nodes: list[str]) -> list[str]:
+        return [f"of {node}" for node in nodes]
 
     def spots(self, batches: list[BatchInfo]) -> list[Spots]:
         return [Spots.of(self.beacon, bytes(32), batch.index, COMPLETIONS, self.spot) for batch in batches]
@@ -33,6 +37,7 @@ class Answers:
     def audit(self, batch: BatchInfo, *others: Any) -> tuple[Seen, AuditCounts]:
         spots = others[-1]
         self.audited.append(batch.index)
+        self.peers.append(others[0])
         self.asked.append(spots)
         results = [CheckResult("available", self.status.get(batch.index, "pass"))]
         return Seen(batch, results, [], None, spots), AuditCounts(drawn=batch.slots)
@@ -85,6 +90,17 @@ def test_only_what_was_void_is_looked_at_again_and_only_where_asked() -> None:
     assert statuses(pool, *batches, again=True) == ["pass", "fail", "unknown", "pass"]
     assert statuses(pool, *batches, again=True) == ["pass", "fail", "unknown", "pass"]
     assert auditor.audited == [1]
+
+
+def test_who_found_it_void_looks_anew_on_its_spots_and_asks_who_has_it() -> None:
+    pool, auditor = made()
+    auditor.spot, auditor.status = 2, {1: "void", 2: "fail"}
+    statuses(pool, batch(1), batch(2))
+    auditor.status, auditor.asked = {}, []
+    looked, _ = pool.look([batch(1), batch(2)], anew=True, holders={1: ["0x" + "22" * 20]})
+    assert [seen.results[0].status for seen in looked] == ["pass", "fail"], "what failed was there"
+    assert auditor.asked == auditor.spots([batch(1)])
+    assert auditor.peers[-1] == ["/ip4/10.0.0.1/tcp/80/http", "of 0x" + "22" * 20], "its producer first"
 
 
 def test_what_can_be_learned_from_is_offered_as_long_as_it_is_asked_for() -> None:

@@ -32,17 +32,21 @@ class Pool:
         self._seen: dict[Name, Seen] = {}
 
     def look(
-        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+        self, batches: Sequence[BatchInfo], *, again: bool = False, anew: bool = False, holders: Holders = NOBODY
     ) -> tuple[list[Seen], AuditCounts]:
         """Each batch, fetched and checked now unless it was before; the counts are of those that were now.
 
         Its policy is run on this node's spots. again: on every completion, also of what was looked at before by spots
-        only, or was void: its producer may have been away for a moment. holders: who is asked for a batch after its
-        producer; of whom nothing is known, some producers of the others.
+        only, or was void: its producer may have been away for a moment. anew: on the spots, again where it was void.
+        holders: who is asked for a batch after its producer; of whom nothing is known, some producers of the others.
         """
         counts = AuditCounts()
         spots = [None] * len(batches) if again else self._auditor.spots(batches)
-        missing = [(batch, own) for batch, own in zip(batches, spots, strict=True) if not self._was_seen(batch, own)]
+        missing = [
+            (batch, own)
+            for batch, own in zip(batches, spots, strict=True)
+            if not self._was_seen(batch, own) or (anew and self._was_void(batch))
+        ]
         if missing:
             endpoints = self._auditor.endpoints(batches)
             budget = FetchBudget(self._seconds, len(missing))
@@ -73,7 +77,10 @@ class Pool:
         if seen is None or spots is not None:
             return seen is not None and seen.spots == spots
         whole = seen.spots is None or len(seen.spots.leaves) == seen.spots.completions
-        return whole and verdict(seen.results) is not Verdict.VOID
+        return whole and not self._was_void(batch)
+
+    def _was_void(self, batch: BatchInfo) -> bool:
+        return verdict(self._seen[_name(batch)].results) is Verdict.VOID
 
     def offer(self, batches: Sequence[BatchInfo]) -> list[Group]:
         """What can be learned from batches that were looked at: again, too, what was trained on in an earlier round."""

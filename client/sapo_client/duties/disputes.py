@@ -77,7 +77,7 @@ class Disputes:
 
     def _look_again(self, batches: Sequence[BatchInfo], holders: Holders) -> list[Wish]:
         """At what this node voted void: those who accepted it have its blocks. What is not to be had of them either."""
-        looked, _ = self.pool.look(batches, again=True, holders=holders) if batches else ([], None)
+        looked, _ = self.pool.look(batches, anew=True, holders=holders) if batches else ([], None)
         for seen in looked:
             if verdict(seen.results) is Verdict.REJECT:
                 self._offer_false(seen.batch, f"stage 1 accepted what fails: {seen.results[-1].reason}")

@@ -20,7 +20,7 @@ class BlindPool(Pool):
     """Fetches nothing."""
 
     def look(
-        self, batches: Sequence[BatchInfo], *, again: bool = False, holders: Holders = NOBODY
+        self, batches: Sequence[BatchInfo], *, again: bool = False, anew: bool = False, holders: Holders = NOBODY
     ) -> tuple[list[Seen], AuditCounts]:
         return [], AuditCounts()
 
