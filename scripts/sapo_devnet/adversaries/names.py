@@ -28,10 +28,10 @@ ATTACKS: dict[str, int | None] = {
     "withholder": 0,
     "half_withholder": 0,
     "trickle": 0,
-    "serves_then_withholds": 0,
+    "serves_then_withholds": None,  # who accepted them serves them
     "withholds_after_reject": 0,
     "withholds_to_hurt": None,
-    "shielding_friend": 0,
+    "shielding_friend": None,
     "starver": None,
     "selective_aborter": None,
     "lazy": None,
