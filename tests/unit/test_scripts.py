@@ -24,6 +24,7 @@ INSTALLING = {
     "smollm2",
     "soak",
     "test",
+    "tolerances",
 }
 MODULES = ("spec", "deploy", "simulate", "vectors", "export-abi", "find-keys")  # run what is installed, or say so
 PLAIN = "/usr/local/bin:/usr/bin:/bin"
