@@ -20,7 +20,7 @@ from sapo_verifier.errors import UsageError
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.files import write_file
 from sapo_verifier.model.forward import Passage
-from sapo_verifier.model.policy_check import Claimed
+from sapo_verifier.model.claims import Claimed
 from sapo_verifier.networks import measure, models_spec, pocket_spec, smollm2_base
 from sapo_verifier.objects import Record
 from sapo_verifier.spec import Spec

@@ -249,7 +249,7 @@ def make(folder: Path, work: dict[str, Any]) -> None:
 def recompute(folder: Path, work: dict[str, Any], setting: Setting) -> None:
     """Each of the parts, into a file of the setting's beside it."""
     from sapo_lab.sweeps.tolerance_batches import Part, load
-    from sapo_verifier.model.policy_check import compare
+    from sapo_verifier.model.claims import compare
 
     kept = Path(work["kept"])
     policy = load(folder, work["sharpness"], kept, device=setting.device)
