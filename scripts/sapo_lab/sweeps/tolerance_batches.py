@@ -19,8 +19,8 @@ from sapo_verifier.audit import Dealt
 from sapo_verifier.errors import UsageError
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.files import write_file
-from sapo_verifier.model.forward import Passage
 from sapo_verifier.model.claims import Claimed
+from sapo_verifier.model.forward import Passage
 from sapo_verifier.networks import measure, models_spec, pocket_spec, smollm2_base
 from sapo_verifier.objects import Record
 from sapo_verifier.spec import Spec
