@@ -137,7 +137,7 @@ def test_what_dashboard_and_alerts_ask_for_is_there(observed: Observed) -> None:
     assert asked_names() - UNKNOWN <= set(re.findall(r"(?m)^# TYPE (\S+)", page))
     assert set(re.findall(r"(?m)^# TYPE (sapo_\S+)", page)) - asked_names() <= {
         "sapo_right_completions_total", "sapo_completions_total", "sapo_external_groups_drawn_total",
-        "sapo_external_groups_fetched_total", "sapo_external_groups_checked_total", "sapo_policy_check_seconds_total",
+        "sapo_external_groups_fetched_total", "sapo_external_groups_checked_total", "sapo_policy_passes_seconds_total",
         "sapo_external_groups_with_advantage_total", "sapo_start_timestamp_seconds", "sapo_progress_timestamp_seconds",
         "sapo_phase_seconds", "sapo_unhealthy_reasons", "sapo_transactions", "sapo_pay_held_tokens",
         "sapo_pay_last_round_tokens", "sapo_batches_not_final",

@@ -12,7 +12,7 @@ from sapo_client.batches.pins import PinBook
 from sapo_client.batches.seeds import Seeds
 from sapo_client.training.groups import Group, has_advantage
 from sapo_verifier import protocol
-from sapo_verifier.audit import Audit, CheckResult, Found, PolicyModel, TokenizerFinder, fetch_batch
+from sapo_verifier.audit import Audit, CheckResult, Cost, Found, PolicyModel, TokenizerFinder, fetch_batch
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
 from sapo_verifier.checks import check_answers, check_batch
@@ -76,7 +76,6 @@ class AuditCounts:
     failures: tuple[str, ...] = ()  # one sentence per batch that may not be trained on
     weights_bytes: int = 0  # of other nodes' policies; what is here already is not fetched again
     recomputed: int = 0  # completions on which the producer's policy was run
-    policy_check_seconds: float = 0.0
     asked: tuple[str, ...] = ()  # producers whose batches were fetched
     reached: tuple[str, ...] = ()  # those of which all blocks came
 
@@ -193,14 +192,12 @@ class Auditor:
             blocks = fetch_batch(store, self.spec, facts, endpoints, weights=self.model is not None)
         audit = Audit(facts, self.spec, blocks, self.worker, self.tokenizer, self.model, spots=spots)
         weights = self._pin(audit)
-        before = self.model.seconds if self.model else 0.0
         results = check_batch(audit)
         counts = AuditCounts(
             drawn=batch.slots,
             fetched=batch.slots if (came := results[0].status == "pass") else 0,
             weights_bytes=weights,
             recomputed=_recomputed(audit, results),
-            policy_check_seconds=self.model.seconds - before if self.model else 0.0,
             asked=(batch.node,),
             reached=(batch.node,) if came else (),
         )
@@ -226,6 +223,10 @@ class Auditor:
         audit = Audit(facts, self.spec, blocks, self.worker, self.tokenizer, self.model, spots=asked.spots)
         self._pin(audit)
         return check_answers(audit, asked.answers)
+
+    def cost(self) -> Cost:
+        """What running policies took so far, looks at others' answers as well."""
+        return Cost() if self.model is None else self.model.cost
 
     def _facts(self, batch: BatchInfo) -> BatchFacts:
         beacon = self.reader.beacon(batch.round)

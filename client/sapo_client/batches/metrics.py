@@ -70,5 +70,7 @@ OTHERS = (
     _number("received_bytes_total", "bytes_down", "Payload from peers."),
     _number("received_weights_bytes_total", "bytes_weights", "Weights of peers, for the policy check."),
     _number("recomputed_completions_total", "external_recomputed", "Completions of others that were recomputed."),
-    _number("policy_check_seconds_total", "seconds_policy_check", "Wall time in the policy check."),
+    _number("policy_load_seconds_total", "seconds_policy_load", "Wall time of reading bases for the policy check."),
+    _number("policy_merge_seconds_total", "seconds_policy_merge", "Wall time of putting peers' policies into a base."),
+    _number("policy_passes_seconds_total", "seconds_policy_passes", "Wall time of running peers' policies."),
 )

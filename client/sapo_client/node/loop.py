@@ -35,6 +35,7 @@ from sapo_client.state.report import RoundReport, SayOnce, StatusFile
 from sapo_client.training.groups import Group
 from sapo_client.transactions.outbox import Outbox
 from sapo_client.transactions.turns import Turns, put_anew
+from sapo_verifier.audit import Cost
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainMismatch, ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader, NodeInfo, NodeState
@@ -105,6 +106,7 @@ class Node:
         self._chain = Absence(log, parts.patience_minutes, parts.poll_seconds, CHAIN)
         self._daemon = Absence(log, parts.daemon_patience_minutes, parts.poll_seconds, DAEMON)
         self._bytes = (0, 0)  # up and down, when last counted
+        self._cost = Cost()  # of running policies, in the same way
 
     # -- the loop --
 
@@ -205,6 +207,7 @@ class Node:
         if beacon is not None and own.completions and self._reader.batch_of(parts.node, round_) is None:
             skipped = why_not_on_chain(parts.outbox.state(parts.own.key(round_, beacon)))
         before, self._bytes = self._bytes, parts.blocks.traffic()
+        spent, self._cost = self._cost, parts.auditor.cost()
         report = report_of(
             round_,
             own,
@@ -212,6 +215,7 @@ class Node:
             seconds=stages.seconds,
             audited=audited,
             traffic=(self._bytes[0] - before[0], self._bytes[1] - before[1]),
+            cost=self._cost - spent,
             skipped=skipped,
         )
         self._rounds.report(report)

@@ -9,6 +9,7 @@ from sapo_client.batches.auditing import AuditCounts
 from sapo_client.batches.submitting import OwnRound
 from sapo_client.state.report import RoundReport
 from sapo_client.transactions.outbox import TxState
+from sapo_verifier.audit import Cost
 
 
 class Stages:
@@ -33,10 +34,11 @@ def report_of(
     seconds: Mapping[str, float],
     audited: AuditCounts = AuditCounts(),  # noqa: B008 - frozen
     traffic: tuple[int, int] = (0, 0),
+    cost: Cost = Cost(),  # noqa: B008 - frozen
     skipped: str = "",
 ) -> RoundReport:
     """learned: Learner.learned where the round was trained on; seconds: Stages.seconds; traffic: bytes up and down;
-    skipped: why nothing got on chain, where the own batch itself says nothing."""
+    cost: of running others' policies; skipped: why nothing got on chain, where the own batch itself says nothing."""
     return RoundReport(
         round=round_,
         **own.counts(),
@@ -55,7 +57,9 @@ def report_of(
         bytes_weights=audited.weights_bytes,
         seconds_generating=seconds["generating"],
         seconds_auditing=seconds["auditing"],
-        seconds_policy_check=audited.policy_check_seconds,
+        seconds_policy_load=cost.load,
+        seconds_policy_merge=cost.merge,
+        seconds_policy_passes=cost.passes,
         seconds_training=seconds["training"],
         seconds_waiting=seconds["waiting"],
         skipped=own.skipped or skipped,

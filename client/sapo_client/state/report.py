@@ -46,7 +46,10 @@ class RoundReport:
     bytes_down: int = 0
     seconds_generating: float = 0.0
     seconds_auditing: float = 0.0
-    seconds_policy_check: float = 0.0  # of those
+    # Of those and of looking at others' answers: reading bases, merging policies into them, passes over completions.
+    seconds_policy_load: float = 0.0
+    seconds_policy_merge: float = 0.0
+    seconds_policy_passes: float = 0.0
     bytes_weights: int = 0  # of other nodes, for the policy check; what is here already is not fetched again
     seconds_training: float = 0.0
     seconds_waiting: float = 0.0
