@@ -96,9 +96,9 @@ def page(rows: Sequence[Row], command: str) -> str:
 def size(found: Found) -> str:
     """How many positions there are, and whether they are few."""
     positions = sum(cell.positions for cell in found.of_setting(MADE))
-    words = f"{positions:,} positions in each setting. "
+    words = f"{positions:,} positions. "
     if positions < ENOUGH:
-        words += f"These are few: the largest of {ENOUGH:,} is further out. "
+        words += f"These are few: the largest difference of {ENOUGH:,} is further out. "
     passes = [cell for cell in found.cells.values() if "seconds" in cell.rows[0]]
     seconds = sum(row["seconds"] for cell in passes for row in cell.rows)
     rate = 10_000 * seconds / sum(cell.positions for cell in passes)
