@@ -1,6 +1,7 @@
 """The page of the sweep of tolerances: tables of its rows, and what they answer."""
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from sapo_lab.sweeps.tolerance_words import SHARPER, U32, head
 from sapo_verifier.intervals import FULL, VOID_TOLERANCE
 
 TIMES = 5  # a bound is at least so many times the worst that honest passes differ by
+ENOUGH = 100_000  # positions in each setting, for a page that is worth something
 SHARE = 1e-4  # of positions that may be above the quantile
 HONEST = {setting.name for setting in SETTINGS if setting.honest}
 
@@ -72,7 +74,7 @@ def found_wrong(rows: Iterable[Row]) -> list[str]:
 def page(rows: Sequence[Row], command: str) -> str:
     """Markdown."""
     found = Found(rows)
-    sections = [head(command), *bits(found)]
+    sections = [head(command), size(found), *bits(found)]
     for policy in found.policies:
         sections += [f"## How far passes lie from the records: {policy}\n", *differences(found, policy)]
     sections += ["## How many records each *void* would not pass\n", *voids(found)]
@@ -89,6 +91,19 @@ def page(rows: Sequence[Row], command: str) -> str:
         "",
     ]
     return "\n".join(sections)
+
+
+def size(found: Found) -> str:
+    """How many positions there are, and whether they are few."""
+    positions = sum(cell.positions for cell in found.of_setting(MADE))
+    words = f"{positions:,} positions. "
+    if positions < ENOUGH:
+        words += f"These are few: the largest difference of {ENOUGH:,} is further out. "
+    passes = [cell for cell in found.cells.values() if "seconds" in cell.rows[0]]
+    seconds = sum(row["seconds"] for cell in passes for row in cell.rows)
+    rate = 10_000 * seconds / sum(cell.positions for cell in passes)
+    words += f"A setting's pass took {rate:.0f} s per 10,000 positions, on average over settings and policies."
+    return textwrap.fill(words, 118) + "\n"
 
 
 def table(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> list[str]:
@@ -116,7 +131,7 @@ def bits(found: Found) -> list[str]:
     words = f"On this processor the same bits as in the process that made the records: {', '.join(same) or 'none'}. "
     again = sum(cell.sum("differ") for cell in found.of_setting(MADE))
     words += f"Others: {', '.join(other) or 'none'}. The same setting in another process: {again} positions differ."
-    return [*lines, words, "", *table(["setting", "positions", "with other bits"], rows)]
+    return [*lines, *textwrap.wrap(words, 118), "", *table(["setting", "positions", "with other bits"], rows)]
 
 
 def differences(found: Found, policy: str) -> list[str]:

@@ -29,7 +29,8 @@ What would become of a policy that is sharper than a bound bears? Its honest rec
 settings, and far below *reject*: its batches end void and unpaid where voters' machines differ from its own, and it is
 not slashed. Rounding is not rejected either where only stable failures count: *jitter* moves such edges further than
 honest settings do, so what it moves beyond *void* is ill-conditioned, and void. A tighter *void* calls more policies
-ill-conditioned, and takes from producers of all others what they could choose.
+ill-conditioned, and takes from producers of all others what they could choose; of a flat policy, most of whose tokens
+are narrower than any candidate, it takes little.
 """
 
 U32 = """## Bounds of 32 bits

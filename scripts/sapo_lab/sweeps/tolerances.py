@@ -38,16 +38,16 @@ def policy_folder(name: str, folder: Path) -> Path:
     return Path(name).resolve()
 
 
-def sweep(policy: str, sharpnesses: Sequence[str], options: argparse.Namespace, rows: "dict[Key, Row]") -> None:
-    """One policy in all settings. New rows go into `rows` and to the end of rows.jsonl."""
+def sweep(policy: str, chosen: Sequence[str], options: argparse.Namespace, rows: "dict[Key, Row]") -> None:
+    """One policy in the chosen settings, at all sharpnesses. New rows go into `rows` and to the end of rows.jsonl."""
     from sapo_lab.sweeps.tolerance_batches import Part
     from sapo_lab.sweeps.tolerance_pass import MADE, SETTINGS, file_of, run
     from sapo_verifier.bases import digest_of_folder
 
     source = policy_folder(policy, options.folder)
     digest = digest_of_folder(source).hex()[:8]
-    folders = {each: options.folder / f"{source.name}-{digest}-{each}" for each in sharpnesses}
-    settings = [setting for setting in SETTINGS if setting.name == MADE or setting.name in options.settings]
+    folders = {each: options.folder / f"{source.name}-{digest}-{each}" for each in options.sharpness.split(",")}
+    settings = [setting for setting in SETTINGS if setting.name == MADE or setting.name in chosen]
     works = []
     for sharpness, kept in folders.items():
         kept.mkdir(parents=True, exist_ok=True)
@@ -125,13 +125,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = options.settings.split(",") if options.settings else names
     if unknown := set(chosen) - set(names):
         parser.error(f"no such setting: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    options.settings = chosen
     options.folder.mkdir(parents=True, exist_ok=True)
     rows = read_rows(options.folder / "rows.jsonl")
     for policy in options.policies.split(","):
-        sweep(policy, options.sharpness.split(","), options, rows)
+        sweep(policy, chosen, options, rows)
     command = f"scripts/tolerances --policies {options.policies} --sharpness {options.sharpness}"
-    text = page(list(rows.values()), f"{command} --positions {options.positions}")
+    some = "" if len(chosen) == len(names) else f' --settings "{",".join(chosen)}"'
+    text = page(list(rows.values()), f"{command} --positions {options.positions} --slots {options.slots}{some}")
     if options.page is not None:
         options.page.write_text(text)
     print(text)
