@@ -235,6 +235,7 @@ class Voter:
     """One node's votes, with an outbox and a ballot box of its own, which `restart` opens again."""
 
     answers: type[Answers] = Uncounted
+    operator: int | None = None  # the account that sends, once it is set and the voter restarted; None: the owner
 
     def __init__(self, network: Network, account: int, folder: Path, seeds: type[Seeds] = Unasked) -> None:
         self.network, self.account = network, account
@@ -255,8 +256,8 @@ class Voter:
         self.open()
 
     def open(self) -> None:
-        key = self.network.chain.account(self.account)
-        self.outbox = Outbox(self.folder / "outbox.sqlite", self.reader, key, confirmations=2)
+        key = self.network.chain.account(self.account if self.operator is None else self.operator)
+        self.outbox = Outbox(self.folder / f"outbox-{key.address}.sqlite", self.reader, key, confirmations=2)
         self.ballots = BallotBox(self.folder / "ballots.sqlite")
         self.turns = Turns(self.node, self.outbox)
         pool: Any = self.pool

@@ -97,7 +97,8 @@ class Disputes:
         if final >= 0:
             own |= {batch.index for batch in self.auditor.window(final, 1)}
         for outcome in self.actor.audits.outcomes_of(sorted(own)):
-            closable = outcome.is_final and outcome.disputer == self.actor.node
+            # The bond is its sender's, which may be the operator's key.
+            closable = outcome.is_final and outcome.disputer in (self.actor.outbox.address, self.actor.node)
             if not closable or self.actor.reader.batch_at(outcome.index).round > final:
                 continue
             call = Call("disputes", "closeDispute", (outcome.index, outcome.index))
