@@ -148,7 +148,7 @@ def test_pasted_text_with_intervals_that_hold_everything(models: PolicyModels, h
     outcome = made.check(models)
     assert (outcome.status, place(outcome)) == ("fail", (1, 2, 0))
     assert outcome.evidence["claimed"] == "0x0000000000000000 … 0xffffffffffffffff"
-    assert set(outcome.evidence) == {"token", "claimed", "recomputed"}
+    assert set(outcome.evidence) == {"token", "claimed", "recomputed", "worst", "beyond"}
     assert_not_used(made, models)
 
 

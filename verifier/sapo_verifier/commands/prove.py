@@ -64,11 +64,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look(verifier: "Verifier", batch: "BatchInfo") -> "tuple[list[CheckResult], Proof | None]":
-    from sapo_verifier.checks import check_batch
     from sapo_verifier.proofs import find_proof
 
     audit = verifier.audit(batch)
-    results = check_batch(audit)
+    results = verifier.check(audit)
     try:
         return results, find_proof(audit)
     except ObjectError:  # not all records are at hand
