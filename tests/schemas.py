@@ -35,7 +35,7 @@ def _fits(value: Any, rule: dict[str, Any], whole: dict[str, Any], where: str) -
         right = type(value) is int if kind == "integer" else isinstance(value, TYPES[kind])
         assert right, f"{where}: {value!r} is no {kind}"
     if "properties" in rule:
-        assert set(rule["required"]) == set(rule["properties"]) == value.keys(), where
+        assert set(rule["required"]) <= value.keys() <= set(rule["properties"]), where
         assert rule["additionalProperties"] is False
         for key, item in value.items():
             _fits(item, rule["properties"][key], whole, f"{where}.{key}")

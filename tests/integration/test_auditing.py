@@ -187,6 +187,23 @@ def test_a_path_shows_a_completion_and_a_token(net: Devnet, run: Run) -> None:
         assert (status, out, words in err) == (status_, "", True), err
 
 
+def test_a_gateway_that_is_not_asked_or_not_there_is_one_line(
+    net: Devnet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--deployment", str(net.deployment_file), "--rpc", net.rpc]
+    assert cli.main(["show", f"{first(net, FINAL)}/0", *where]) == 3
+    err = capsys.readouterr().err
+    assert (len(err.splitlines()), "--allow-private" in err, "--gateway" in err) == (1, True, True)
+    monkeypatch.setattr(verify.Verifier, "peers_of", lambda *_: ["/ip4/127.0.0.1/tcp/9/http"])
+    assert cli.main(["show", f"{first(net, FINAL)}/0", *where, "--allow-private"]) == 3
+    err = capsys.readouterr().err
+    assert (len(err.splitlines()), "is the node running and reachable?" in err) == (1, True)
+    assert cli.main(["batch", str(first(net, OPEN)), *where, "--allow-private", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["checks"] == "void", (
+        "a peer that cannot be reached is the peer's trouble"
+    )
+
+
 def test_transactions_are_told_in_words(net: Devnet, run: Run) -> None:
     seen: set[str] = set()
     for page in pages(net.reader, None):

@@ -13,7 +13,7 @@ from sapo_verifier.schedule import PROVERS_PART
 if TYPE_CHECKING:
     from sapo_verifier.audit import CheckResult
     from sapo_verifier.chain.audits import BatchState
-    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.chain.pinned import PinnedReader
     from sapo_verifier.chain.sending import Receipt
     from sapo_verifier.facts import BatchInfo
     from sapo_verifier.proofs import Proof
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from sapo_verifier import keystore
     from sapo_verifier.chain.audits import AuditsReader
     from sapo_verifier.chain.sending import send
-    from sapo_verifier.commands.tools import chain_of, verifier_of
+    from sapo_verifier.commands.tools import pinned_chain_of, verifier_of
 
     # What would stop the sending is told before the work.
     account = None
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         if options.keystore is None:
             raise UsageError("--send needs the key that signs: --keystore FILE, and --password-file FILE or a terminal")
         account = keystore.load(options.keystore, keystore.read_password(options.password_file))
-    with chain_of(options) as reader, verifier_of(options, reader) as verifier:
+    with pinned_chain_of(options) as reader, verifier_of(options, reader) as verifier:
         batch = verifier.batch(options.index)
         results, proof = _look(verifier, batch)
         if proof is None:
@@ -90,12 +90,14 @@ def _why_not(index: int, results: "list[CheckResult]") -> SapoError:
 
 
 def _facts(
-    reader: "ChainReader", batch: "BatchInfo", proof: "Proof", state: "BatchState", sender: str | None
+    reader: "PinnedReader", batch: "BatchInfo", proof: "Proof", state: "BatchState", sender: str | None
 ) -> dict[str, Any]:
     from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins
     from sapo_verifier.chain.sending import estimate
+    from sapo_verifier.documents import document
 
     facts: dict[str, Any] = {
+        "source": document(reader.source),
         "index": batch.index,
         "round": batch.round,
         "node": batch.node,

@@ -6,10 +6,11 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from sapo_verifier.chain.pinned import Source
 from sapo_verifier.explaining import ToldCid, ToldTransaction
 from sapo_verifier.history import NodeHistory
 from sapo_verifier.rounds import OneBatch, RoundReport
@@ -24,11 +25,44 @@ class Error:
     status: int
 
 
-REPORTS: dict[str, type] = {
+@dataclass(frozen=True)
+class Proof:
+    """What `prove` shows of a fault and, with --send, of the transaction; a field with a default may be left out.
+
+    Amounts in coins; gas, or why it would be refused now; position to u: of a false record.
+    """
+
+    source: Source
+    index: int
+    round: int
+    node: str
+    state: str
+    proof: Literal["record", "length"]
+    slot: int
+    completion: int
+    fault: str
+    to: str
+    calldata: str
+    calldata_bytes: int
+    reward: str
+    position: int = 0
+    token: int = 0
+    lo: str = ""
+    last: str = ""
+    u: str = ""
+    gas: int = 0
+    refused: str = ""
+    transaction: str = ""
+    block: int = 0
+    gas_used: int = 0
+
+
+REPORTS: dict[str, Any] = {
     "batch": OneBatch,
     "cid": ToldCid,
     "error": Error,
     "node": NodeHistory,
+    "prove": Proof,
     "round": RoundReport,
     "show": Shown,
     "tx": ToldTransaction,
@@ -39,7 +73,7 @@ def text_of(name: str) -> str:
     """The schema of a report, as it lies in the package."""
     made = TypeAdapter(REPORTS[name]).json_schema(mode="serialization")
     for each in (made, *made.get("$defs", {}).values()):
-        _close(each)
+        _close(each, loose=name == "prove" and each is made)
     return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **made}, indent=1) + "\n"
 
 
@@ -49,10 +83,12 @@ def write(folder: Path) -> None:
         (folder / f"{name}.json").write_text(text_of(name), encoding="utf-8")
 
 
-def _close(rule: dict[str, Any]) -> None:
-    """Every field is there, and no other. What Python's types say beyond that is left out."""
+def _close(rule: dict[str, Any], *, loose: bool) -> None:
+    """There is no other field and, unless `loose`, every one is there. What Python's types say beyond is left out."""
     if "properties" in rule:
-        rule["required"], rule["additionalProperties"] = list(rule["properties"]), False
+        rule["additionalProperties"] = False
+        if not loose:
+            rule["required"] = list(rule["properties"])
         for each in rule["properties"].values():
             each.pop("title", None)
             each.pop("default", None)
