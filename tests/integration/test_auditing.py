@@ -257,7 +257,7 @@ def test_a_cid_is_found_by_what_names_it(net: Devnet, run: Run) -> None:
         (["tx", "0x12"], 2, "0x and 64 hex digits"), (["tx", "0x" + "12" * 32], 3, "knows no transaction"),
         (["node", "0x12"], 2, "no address"), (["node", "0x" + "12" * 20], 3, "never was a node"),
         (["cid", "bafy"], 2, "names no block"), (["round", "99999"], 3, "has not begun"),
-        (["batch", "99999"], 3, "there is no batch"),
+        (["batch", "99999"], 3, "there is no batch"), (["cid", cid(bytes(32)), "--since", "999"], 3, "has not begun"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(run: Run, words: list[str], status: int, said: str) -> None:

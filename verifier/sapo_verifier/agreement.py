@@ -57,7 +57,7 @@ def agreement(
         return Agreement("unknown", f"{decided}; not known here: {unknown}")
     if mine is Verdict.VOID:
         agreed: Agreed = "agree" if state is BatchState.VOID else "unknown"
-        return Agreement(agreed, f"{decided}; nothing can be said of it here either: {last.check}")
+        return Agreement(agreed, f"{decided}; nothing can be said of it here: {last.check}")
     if mine is Verdict.REJECT:
         if state is BatchState.ACCEPTED:
             return Agreement("disagree", f"{decided}, though it is false: {last.check}")

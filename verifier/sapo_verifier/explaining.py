@@ -149,10 +149,12 @@ def tell_cid(verifier: Verifier, digest: bytes, since: int | None = None) -> Tol
     """Where the network names a block: in what the contracts announced, and else in what batches name.
 
     since: the first round that is looked at; None: of announcements all, of batches those whose blocks peers have to
-    serve. Raises UnableError where nothing names it.
+    serve. Raises UnableError where nothing names it, or that round has not begun.
     """
     reader = verifier.reader
     assert isinstance(reader, PinnedReader)
+    if since:
+        reader.refuse_later(since)
     named = list(_announced(reader, digest, since or 0))
     current = reader.current_round()
     first = max(0, current - KEEP_AFTER if since is None else since)

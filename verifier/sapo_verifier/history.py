@@ -100,8 +100,8 @@ def node_history(
 ) -> NodeHistory:
     """What a node did and got since round `since`, read at one block. address: the owner's, 0x and 40 hex digits.
 
-    Raises UsageError for what is no address, UnableError for one that never was a node, or where the chain does not
-    answer.
+    Raises UsageError for what is no address, UnableError for one that never was a node, for a round that has not
+    begun, or where the chain does not answer.
     """
     with open_chain(deployment, rpc) as reader:
         return history_in(PinnedReader(reader), address, since)
@@ -110,6 +110,8 @@ def node_history(
 def history_in(reader: PinnedReader, address: str, since: int) -> NodeHistory:
     """As node_history."""
     node = parse_address(address)
+    if since:
+        reader.refuse_later(since)
     info = reader.node_of(node)
     if info.state is NodeState.NONE:
         raise UnableError(

@@ -10,6 +10,7 @@ from sapo_verifier.chain import rpc
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.errors import UnableError
 from sapo_verifier.objects import hex_digest
 from sapo_verifier.version import __version__
 
@@ -67,6 +68,11 @@ class PinnedReader(ChainReader):
 
     def call_many(self, calls: Sequence[Call], *, block: int | None = None) -> list[Any]:
         return super().call_many(calls, block=self.block.number if block is None else block)
+
+    def refuse_later(self, round_: int) -> None:
+        """Raises UnableError for a round that has not begun."""
+        if round_ > (current := self.current_round()):
+            raise UnableError(f"round {round_} has not begun: the chain is in round {current}; ask for an earlier one")
 
     def check_same(self) -> None:
         """That the block is in the chain still. Raises ChainUnavailable where a reorganization replaced it, so that

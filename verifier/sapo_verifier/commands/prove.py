@@ -29,7 +29,7 @@ def add_command(commands: Commands) -> None:
     parser = add_parser(commands, "prove", WORDS, run)
     add_audit_options(parser)
     parser.add_argument("index", type=number, help="the batch's position in the chain's list of all batches")
-    parser.add_argument("--send", action="store_true", help="send it; a quarter of the node's bond goes to who does")
+    parser.add_argument("--send", action="store_true", help="send it; a tenth of the node's bond goes to who does")
     parser.add_argument("--keystore", type=Path, metavar="FILE", help="the key that sends; of no node that is running")
     parser.add_argument("--password-file", type=Path, metavar="FILE", help="the keystore's password; else asked for")
 
@@ -152,6 +152,6 @@ def _print(facts: dict[str, Any], *, as_json: bool) -> None:
     print(f"  {facts['calldata_bytes']} bytes of calldata to Audits at {facts['to']}; {gas}")
     if "transaction" in facts:
         print(f"  sent: {facts['transaction']}, mined in block {facts['block']} with {facts['gas_used']} gas")
-        print(f"  the prover gets {facts['reward']} coins, a quarter of what is locked")
+        print(f"  the prover gets {facts['reward']} coins, a tenth of what is locked")
     elif "gas" in facts:
-        print(f"  --send --keystore FILE sends it, for {facts['reward']} coins, a quarter of what is locked")
+        print(f"  --send --keystore FILE sends it, for {facts['reward']} coins, a tenth of what is locked")

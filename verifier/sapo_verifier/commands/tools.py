@@ -28,7 +28,8 @@ def pinned_chain_of(options: argparse.Namespace) -> Iterator[PinnedReader]:
 
 def source_in_words(source: Source) -> str:
     """A report's last line."""
-    return f"read at block {source.block.number} ({source.block.hash}) of chain {source.chain}, by {source.version}"
+    block, by = source.block, f"sapo-verify {source.version}"
+    return f"read at block {block.number} ({block.hash}) of chain {source.chain}, spec {source.spec}, by {by}"
 
 
 def verifier_of(options: argparse.Namespace, reader: ChainReader) -> AbstractContextManager[Verifier]:
