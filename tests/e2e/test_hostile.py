@@ -168,7 +168,7 @@ def test_nobody_trains_on_what_failed(story: Story) -> None:
 
 
 def test_an_auditor_finds_the_lie_and_names_its_place(story: Story) -> None:
-    done = verify(story, story.lie)
+    done = verify(story, story.lie, "--strict")
     assert done.returncode == 1
     assert "reward 1 is claimed, 0 is earned at slot 1, completion 3" in done.stdout
     assert "verdict: the check reward failed" in done.stdout
@@ -178,10 +178,10 @@ def test_an_auditor_finds_the_lie_and_names_its_place(story: Story) -> None:
 
 
 def test_an_auditor_finds_the_copy_and_the_empty_promise(story: Story) -> None:
-    copy = verify(story, story.copy, "--gateway", story.net.nodes[0].gateway)
+    copy = verify(story, story.copy, "--strict", "--gateway", story.net.nodes[0].gateway)
     assert copy.returncode == 1
     assert "verdict: the check binding failed" in copy.stdout
-    absent = verify(story, story.absent)
+    absent = verify(story, story.absent, "--strict")
     assert absent.returncode == 1
     assert "verdict: nothing can be said" in absent.stdout
     assert f"0x{NOTHING.hex()}" in absent.stdout

@@ -270,7 +270,11 @@ def test_a_round_and_its_pay(network: Network, home: Path, capsys: pytest.Captur
     totals = shown["totals"]
     assert (totals["claimed"], totals["paid_verdicts"], totals["pool"]) == (6, 6, 1000 * 10**18)
     assert totals["producers"] + totals["auditors"] + totals["locked"] == totals["pool"]
-    assert totals["producers"] == sum(row["producer"] for row in shown["batches"]) == 6 * 10**18
+    assert totals["producers"] == sum(row["pay"]["producer"] for row in shown["batches"]) == 6 * 10**18
+    for row in shown["batches"]:
+        pay = row["pay"]
+        assert pay["total"] == pay["score"] * pay["per_one"] + pay["verdicts"] * pay["per_verdict"]
+        assert pay["differs"] == ""
     assert verify.main(words) == 0
     out = capsys.readouterr().out
     assert "totals: 3 accepted; 6 ones claimed, paid verdicts 6" in out
@@ -281,11 +285,16 @@ def test_a_round_and_its_pay(network: Network, home: Path, capsys: pytest.Captur
 def test_a_round_that_nobody_serves(network: Network, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The endpoints of these nodes lead nowhere."""
     words = ["round", str(R), "--rpc", network.chain.url, "--deployment", str(home.parent / "deployment.json")]
-    assert verify.main([*words, "--json"]) == 1
+    assert verify.main([*words, "--json"]) == 3, "nobody was asked, as this machine refuses to, and nothing is final"
     shown = json.loads(capsys.readouterr().out)
-    assert {row["checks"] for row in shown["batches"]} == {"void"}
-    assert all(row["why"].startswith("available: ") for row in shown["batches"])
+    assert {row["checks"] for row in shown["batches"]} == {"abstain"}
+    last = [row["outcomes"][-1] for row in shown["batches"]]
+    assert {(each["check"], each["status"]) for each in last} == {("available", "unknown")}
+    assert all("--allow-private" in each["reason"] for each in last)
     assert shown["final"] is False
+    final(network)
+    assert verify.main(words) == 3
+    assert "unknown: the network's word is accepted; not known here: available" in capsys.readouterr().out
 
 
 def test_rounds_without_batches(network: Network, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,8 @@ from sapo_devnet.testkit.publishers import Publishers, publishers
 from sapo_verifier import cli, keystore
 from sapo_verifier.chain.audits import AuditsReader, BatchState
 from sapo_verifier.objects import Record
+from sapo_verifier.schedule import FINAL_AFTER
+from schemas import assert_fits
 
 HONEST, FALSE, WRONG = 0, 1, 2  # indices
 
@@ -72,6 +74,7 @@ def test_a_batch_that_does_not_exist(made: Publishers, tmp_path: Path, capsys: p
 def test_the_proof_is_shown(made: Publishers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*words(made, tmp_path, FALSE), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
+    assert_fits("prove", facts)
     assert (facts["proof"], facts["slot"], facts["completion"], facts["position"]) == ("record", 1, 2, 0)
     assert (int(facts["lo"], 16), int(facts["last"], 16)) == (1, 0)
     assert 50_000 < facts["gas"] < 400_000
@@ -105,9 +108,47 @@ def test_the_proof_is_sent(made: Publishers, tmp_path: Path, capsys: pytest.Capt
     chain.rpc("anvil_setBalance", prover, hex(10**18))
     assert cli.main([*words(made, tmp_path, FALSE), *more, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
+    assert_fits("prove", facts)
     assert len(facts["transaction"]) == 66
     reader = made.network.reader()
     assert AuditsReader(reader).outcome_of(FALSE).state is BatchState.PROVEN_FALSE
     assert reader.balance(prover) > 1.09 * 10**18
     assert cli.main([*words(made, tmp_path, FALSE), *more]) == 1
     assert "is proven false already" in capsys.readouterr().err
+
+
+def test_a_round_says_why_a_batch_is_void_and_that_false_work_was_stopped(
+    made: Publishers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After the proof, and long enough after the rounds that they are final."""
+    rest = words(made, tmp_path, 0)[2:]
+    made.network.mine_to_round(3 + FINAL_AFTER)
+    assert cli.main(["round", "1", *rest, "--json"]) == 3, "without the base not every check can be run"
+    (batch,) = json.loads(capsys.readouterr().out)["batches"]
+    assert (batch["state"], batch["why_void"]) == ("void", f"its node was slashed for batch {FALSE}")
+    assert cli.main(["round", "3", *rest, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert_fits("round", report)
+    false, wrong = report["batches"]
+    assert (false["state"], false["checks"], false["agreed"]) == ("proven false", "reject", "agree")
+    assert (wrong["state"], wrong["checks"], wrong["agreed"]) == ("void", "reject", "agree")
+    assert wrong["why_void"] == "too few accepted: 0 of 0 in stage 1, and nobody revealed in stage 2"
+    assert cli.main(["round", "3", *rest, "--strict"]) == 1
+    capsys.readouterr()
+    assert cli.main(["batch", str(FALSE), *rest]) == 0
+    assert "agree: the network's word is proven false, and it is false: sampling" in capsys.readouterr().out
+
+
+def test_a_node_that_was_slashed_has_that_in_its_history(
+    made: Publishers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rest = [word for word in words(made, tmp_path, 0)[2:] if word != "--allow-private"]
+    assert cli.main(["node", made.nodes[0], *rest, "--json"]) == 0
+    history = json.loads(capsys.readouterr().out)
+    assert_fits("node", history)
+    assert (history["state"], history["bond"]) == ("slashed", 0)
+    assert [batch["state"] for batch in history["batches"]] == ["void", "proven false"]
+    assert [each["event"] for each in history["movements"]] == ["NodeRegistered", "NodeProvenFalse", "NodeSlashed"]
+    assert [pay["total"] for pay in history["pays"]] == [0, 0]
+    assert cli.main(["node", made.nodes[0], *rest]) == 0
+    assert f"proved a false record in batch {FALSE} of round 3" in capsys.readouterr().out

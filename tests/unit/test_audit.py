@@ -1,11 +1,13 @@
 """Fetching a batch: three bounded steps, nothing twice, and no more of a malformed batch than shows that it is one."""
 
 import time
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
 from sapo_devnet.testkit.formula import GROUP, LIMIT, SLOTS, SPEC, assert_stopped, loose_json
+from sapo_verifier import audit as audit_module
 from sapo_verifier import checks
 from sapo_verifier.audit import Audit, fetch_batch, records_limit
 from sapo_verifier.checks import check_batch
@@ -13,7 +15,7 @@ from sapo_verifier.cid import BLOCK_LIMIT
 from sapo_verifier.errors import ObjectError
 from sapo_verifier.facts import BatchFacts
 from sapo_verifier.ipfs import BlockTooLarge, BlockUnavailable
-from sapo_verifier.objects import GroupBlock
+from sapo_verifier.objects import Document, GroupBlock
 from sapo_verifier.protocol import stream_key, stream_values
 
 PEERS = ["/ip4/127.0.0.1/tcp/1/http", "/ip4/127.0.0.1/tcp/2/http"]
@@ -156,6 +158,37 @@ def test_a_manifest_that_lists_itself_ends_the_walk(draft, worker, tokenizer):
     assert_stopped(audit, "available", "void", words="00" * 32)
     audit.blocks[bytes(32)] = b"x"
     assert check_batch(audit)[-1].check == "digest"
+
+
+@pytest.mark.parametrize("kind", ["manifest", "group", "records"])
+def test_a_block_is_parsed_once_also_if_it_is_misshapen(draft, worker, tokenizer, kind, monkeypatch):
+    """Once where it is fetched and once where it is checked: two bytes for each that was published."""
+    match kind:
+        case "manifest":
+            draft.manifest = {"groups": []}
+        case "group":
+            draft.slots[SLOTS - 1].document |= {"attempt": -1}
+        case "records":
+            draft.slots[SLOTS - 1].raw_records = bytes(4)
+    parsed = []
+    split, parse = audit_module.split_records, Document.parse.__func__
+    monkeypatch.setattr(audit_module, "split_records", lambda data, *more: parsed.append(data) or split(data, *more))
+    monkeypatch.setattr(Document, "parse", classmethod(lambda cls, data: parsed.append(data) or parse(cls, data)))
+    audit, _ = fetched(draft.seal(), worker, tokenizer)
+    assert_stopped(audit, "schema", slot=None if kind == "manifest" else SLOTS - 1)
+    assert parsed
+    assert max(Counter(parsed).values()) <= 2
+
+
+def test_a_records_block_that_all_groups_name_is_parsed_once(draft, worker, tokenizer, monkeypatch):
+    for slot in range(1, SLOTS):
+        draft.slots[slot].records = draft.slots[0].records
+    parsed = []
+    split = audit_module.split_records
+    monkeypatch.setattr(audit_module, "split_records", lambda data, *more: parsed.append(data) or split(data, *more))
+    audit, _ = fetched(draft.seal(), worker, tokenizer)
+    assert len(audit.completions) == SLOTS
+    assert len(parsed) == 1
 
 
 # --- stores that do not keep their word ------------------------------------------------------------------------------

@@ -12,7 +12,15 @@ from web3.exceptions import BadResponseFormat, ContractCustomError, ContractLogi
 from sapo_verifier import net
 from sapo_verifier.chain.answers import one
 from sapo_verifier.chain.contracts import abi, abi_names, abi_type, signature_hash
-from sapo_verifier.chain.errors import RpcUrlError, coins, custom_errors, explain, is_passing, mask_url
+from sapo_verifier.chain.errors import (
+    RpcUrlError,
+    coins,
+    custom_errors,
+    explain,
+    explain_rpc_error,
+    is_passing,
+    mask_url,
+)
 from sapo_verifier.chain.rpc import connect
 from sapo_verifier.chain.sentences import NODE_STATES, REVERTS
 from sapo_verifier.errors import USAGE, SapoError
@@ -197,3 +205,8 @@ def test_what_is_about_no_batch_names_no_number() -> None:
     words = explain(revert("NothingToSettle", "0x" + "11" * 20, 5, NO_BATCH))
     assert "(batch none)" in words
     assert "(batch 7)" in explain(revert("NothingToSettle", "0x" + "11" * 20, 5, 7))
+
+
+@pytest.mark.parametrize("words", ["missing trie node 12ab (path )", "historical state 0x12 is not available"])
+def test_a_pruned_node_is_said_to_be_one(words: str) -> None:
+    assert "archive node" in explain_rpc_error({"code": -32000, "message": words})

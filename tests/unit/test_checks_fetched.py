@@ -205,3 +205,12 @@ def test_evidence_is_fit_for_a_terminal_too(draft, worker, tokenizer):
     draft.claim(1, k, False)
     outcome = assert_stopped(draft.seal().audit(worker, tokenizer), "reward", slot=1, k=k)
     assert outcome.evidence["text"] == draft.slots[1].document["completions"][k].replace("\n", "\\n")
+
+
+def test_weights_are_asked_for_only_where_every_check_before_passes(draft, worker, tokenizer):
+    asked = []
+    check_batch(draft.seal().audit(worker, tokenizer), lambda: asked.append(1))
+    assert asked == [1]
+    draft.claim(0, 0, not draft.claimed(0, 0))
+    assert check_batch(draft.seal().audit(worker, tokenizer), lambda: asked.append(2))[-1].check == "reward"
+    assert asked == [1]

@@ -148,8 +148,22 @@ def test_pasted_text_with_intervals_that_hold_everything(models: PolicyModels, h
     outcome = made.check(models)
     assert (outcome.status, place(outcome)) == ("fail", (1, 2, 0))
     assert outcome.evidence["claimed"] == "0x0000000000000000 … 0xffffffffffffffff"
-    assert set(outcome.evidence) == {"token", "claimed", "recomputed"}
+    assert set(outcome.evidence) == {"token", "claimed", "recomputed", "worst", "beyond"}
     assert_not_used(made, models)
+
+
+def test_one_position_alone_is_the_same_as_in_the_whole_pass(
+    models: PolicyModels, honest: Made, policy: Policy
+) -> None:
+    made = honest.sealed()
+    base = made.world.spec.bases[0]
+    prompt = made.world.bases.tokenizer(base).prompt(made.audit(models).groups[1].prompt, base.template)
+    tokens = [record.token for record in made.records[1][2]]
+    own = policy_intervals(policy.model, prompt, tokens, VOCAB)
+    for t in range(len(tokens)):
+        found, why_not = models.interval(made.audit(models), 1, 2, t)
+        assert (found is not None, why_not) == (True, "")
+        assert max(abs(a - b) for a, b in zip(found, own[t], strict=True)) <= VOID_TOLERANCE
 
 
 def test_one_forced_token_in_the_middle(models: PolicyModels, honest: Made, policy: Policy) -> None:

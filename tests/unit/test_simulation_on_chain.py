@@ -13,8 +13,11 @@ from sapo_lab.simulation import rules as r
 from sapo_lab.simulation.choices import Rules
 from sapo_lab.simulation.rules import Ballots
 from sapo_verifier import protocol
+from sapo_verifier.agreement import why_void
+from sapo_verifier.chain.audits import AuditsReader, BatchState
 from sapo_verifier.chain.contracts import Call
 from sapo_verifier.chain.reader import ChainReader
+from sapo_verifier.pay import pay_of
 from sapo_verifier.schedule import STAGE_2_FACTOR
 
 NODES = 9
@@ -172,6 +175,20 @@ def _play_and_compare(chain: Chain, rng: random.Random) -> None:
         for counts, mine in zip(shown, (votes_1[p], votes_2[p]), strict=True):
             assert counts == (*mine[1:], mine.sum())
     _compare_money(chain, producers, claims, own, first, judged, disputed)
+    _an_auditor_works_out_the_same_pay(chain)
+
+
+def _an_auditor_works_out_the_same_pay(chain: Chain) -> None:
+    """From the spec, the claims, the ends and what was revealed, without the contract's sums."""
+    batches = chain.reader.batches_of(ROUND)
+    outcomes = AuditsReader(chain.reader).outcomes_of([batch.index for batch in batches])
+    found = pay_of(chain.reader, ROUND, batches, outcomes, chain.reader.block_number())
+    assert [pay.differs for pay in found.pays] == [""] * len(batches)
+    assert (found.claimed, found.paid_verdicts, True) == chain.reader.call(Call("audits", "roundTotals", (ROUND,)))
+    assert sum(pay.total for pay in found.pays) > 0
+    for batch, outcome in zip(batches, outcomes, strict=True):
+        void = why_void(outcome, chain.network.spec.chain, len(batches), None)
+        assert bool(void) == (outcome.state is BatchState.VOID), batch
 
 
 def _compare_money(

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from sapo_verifier.checks import Verdict
     from sapo_verifier.errors import SapoError, UnableError, UsageError
     from sapo_verifier.facts import BatchInfo
+    from sapo_verifier.history import NodeHistory, node_history
+    from sapo_verifier.rounds import RoundReport, verify_round
+    from sapo_verifier.showing import Shown, show
     from sapo_verifier.spec import Spec
     from sapo_verifier.verify import Verified, Verifier, open_verifier, verify_batch
 
@@ -23,7 +26,10 @@ __all__ = [
     "ChainReader",
     "CheckResult",
     "Deployment",
+    "NodeHistory",
+    "RoundReport",
     "SapoError",
+    "Shown",
     "Spec",
     "UnableError",
     "UsageError",
@@ -31,9 +37,12 @@ __all__ = [
     "Verified",
     "Verifier",
     "__version__",
+    "node_history",
     "open_chain",
     "open_verifier",
+    "show",
     "verify_batch",
+    "verify_round",
 ]
 
 if not TYPE_CHECKING:  # or type checkers would believe that every name is here
@@ -48,6 +57,9 @@ if not TYPE_CHECKING:  # or type checkers would believe that every name is here
             "sapo_verifier.checks": ("Verdict",),
             "sapo_verifier.errors": ("SapoError", "UnableError", "UsageError"),
             "sapo_verifier.facts": ("BatchInfo",),
+            "sapo_verifier.history": ("NodeHistory", "node_history"),
+            "sapo_verifier.rounds": ("RoundReport", "verify_round"),
+            "sapo_verifier.showing": ("Shown", "show"),
             "sapo_verifier.spec": ("Spec",),
             "sapo_verifier.verify": ("Verified", "Verifier", "open_verifier", "verify_batch"),
         },

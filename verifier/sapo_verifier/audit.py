@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 from sapo_verifier.bases import Tokenizer
 from sapo_verifier.cid import BLOCK_LIMIT
@@ -17,6 +17,7 @@ from sapo_verifier.spec import BaseRule, Spec
 from sapo_verifier.spots import Spots
 from sapo_verifier.tasks import Task, TaskWorker, deal, render
 
+T = TypeVar("T")
 Status = Literal["pass", "fail", "void", "unknown"]
 Found = bytes | SapoError  # a block, or why it could not be had
 WEIGHT_BLOCKS_AT_A_TIME = 64
@@ -123,9 +124,27 @@ class Documents:
         return found
 
     @cached_property
+    def _read(self) -> dict[tuple[str, bytes], Any]:
+        return {}
+
+    def _once(self, what: str, parse: Callable[[bytes], T], digest: bytes) -> T:
+        """What `parse` makes of a block. It is parsed once as what it is, however often it is named, also if it is
+        misshapen: what a batch costs is bounded by its bytes."""
+        data, key = self.bytes_of(digest), (what, digest)
+        if key not in self._read:
+            try:
+                self._read[key] = parse(data)
+            except ObjectError as error:
+                self._read[key] = error
+        found = self._read[key]
+        if isinstance(found, ObjectError):
+            raise ObjectError(str(found))
+        return cast(T, found)
+
+    @cached_property
     def manifest(self) -> BatchManifest:
         """With one group per slot, all of them different."""
-        manifest = BatchManifest.parse(self.bytes_of(self.facts.manifest))
+        manifest = self._once("manifest", BatchManifest.parse, self.facts.manifest)
         if len(manifest.groups) != self.facts.slots:
             raise ObjectError(f"the manifest has {len(manifest.groups)} groups, not {self.facts.slots}")
         if len(set(manifest.groups)) != len(manifest.groups):
@@ -134,7 +153,7 @@ class Documents:
 
     @cached_property
     def policy(self) -> PolicyManifest:
-        return PolicyManifest.parse(self.bytes_of(self.facts.policy))
+        return self._once("policy", PolicyManifest.parse, self.facts.policy)
 
     @cached_property
     def groups(self) -> list[GroupBlock]:
@@ -143,7 +162,7 @@ class Documents:
 
     def _group(self, slot: int, digest: bytes) -> GroupBlock:
         try:
-            group = GroupBlock.parse(self.bytes_of(digest))
+            group = self._once("group", GroupBlock.parse, digest)
         except ObjectError as error:
             raise SlotError(str(error), slot) from error
         if group.slot != slot:
@@ -159,14 +178,22 @@ class Documents:
 
     def _records(self, slot: int, digest: bytes) -> list[bytes]:
         try:
-            return split_records(self.bytes_of(digest), self.spec.group_size, self.spec.max_new_tokens)
+            return self._once("records", self._split, digest)
         except ObjectError as error:
             raise SlotError(str(error), slot) from error
 
+    def _split(self, data: bytes) -> list[bytes]:
+        return split_records(data, self.spec.group_size, self.spec.max_new_tokens)
+
     @cached_property
     def completions(self) -> list[list[list[Record]]]:
-        """By slot and completion, the records, unpacked once for all checks and for training."""
-        return [[unpack_records(packed) for packed in slot] for slot in self.records]
+        """By slot and completion, the records, unpacked once for all checks and for training; several groups may name
+        one block."""
+        unpacked: dict[bytes, list[list[Record]]] = {}
+        for group, packed in zip(self.groups, self.records, strict=True):
+            if group.records not in unpacked:
+                unpacked[group.records] = [unpack_records(part) for part in packed]
+        return [unpacked[group.records] for group in self.groups]
 
     def named(self) -> dict[bytes, int]:
         """Every block that the batch is known to name, and the most bytes that it may have.
@@ -281,11 +308,13 @@ def fetch_batch(
         missing = BlockUnavailable("the store gave no answer for it")
         blocks.update({digest: found.get(digest, missing) for digest, _ in wants})
     if weights:
-        _fetch_weights(store, documents, blocks, peers)
+        fetch_weights(store, documents, blocks, peers)
     return blocks
 
 
-def _fetch_weights(store: Store, documents: Documents, blocks: dict[bytes, Found], peers: Sequence[str]) -> None:
+def fetch_weights(store: Store, documents: Documents, blocks: dict[bytes, Found], peers: Sequence[str]) -> None:
+    """The policy's weights of a batch that is whole, added to `blocks`, some at a time: the first that is missing ends
+    it. documents: over these very blocks."""
     chunks = documents.weight_blocks()
     for at in range(0, len(chunks), WEIGHT_BLOCKS_AT_A_TIME):
         wants = [chunk for chunk in chunks[at : at + WEIGHT_BLOCKS_AT_A_TIME] if chunk[0] not in blocks]

@@ -211,11 +211,16 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 
 
-def check_batch(audit: Audit) -> list[CheckResult]:
+def check_batch(audit: Audit, before_policy: Callable[[], None] | None = None) -> list[CheckResult]:
     """The results in order. A fail or a void ends the list, as later checks stand on earlier ones; so does a block
-    that this machine could not fetch."""
+    that this machine could not fetch.
+
+    before_policy: called where all others are through, before the check that needs the weights.
+    """
     results = []
     for check in CHECKS:
+        if check is policy and before_policy is not None:
+            before_policy()
         results.append(_printable(check(audit)))
         if results[-1].status in ("fail", "void") or (check is available and results[-1].status == "unknown"):
             break
@@ -249,11 +254,12 @@ def verdict(results: Sequence[CheckResult]) -> Verdict:
 
 def _printable(result: CheckResult) -> CheckResult:
     """A peer's words go to terminals and logs: no control characters, no lone surrogates, not a mebibyte of them."""
-    evidence = {name: _plain(value) for name, value in result.evidence.items()}
-    return replace(result, reason=_plain(result.reason), evidence=evidence)
+    evidence = {name: plain(value) for name, value in result.evidence.items()}
+    return replace(result, reason=plain(result.reason), evidence=evidence)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A peer's words as one line of a terminal: cut, and what does not print is escaped."""
     shown = text if len(text) <= MAX_PRINTED else text[:MAX_PRINTED] + "…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 

@@ -8,10 +8,10 @@ PROGRAM = Program(
     name="sapo-verify",
     description="Audit a SAPO network. Needs no key and no account, but to send a fraud proof.",
     package="sapo_verifier.commands",
-    commands=("batch", "prove", "round"),
+    commands=("batch", "cid", "node", "prove", "round", "show", "tx"),
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 no check failed, 1 one did, 2 wrong usage, 3 the audit could not be made (both in words)."""
+    """Exit status: 0 the network decided as the checks do, 1 it did not, 2 wrong usage, 3 unknown or not final yet."""
     return PROGRAM.main(argv)

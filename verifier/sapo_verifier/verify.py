@@ -2,20 +2,32 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from sapo_verifier.audit import Audit, CheckResult, PolicyModel, fetch_batch
-from sapo_verifier.bases import Bases
+from sapo_verifier.audit import Audit, CheckResult, PolicyModel, fetch_batch, fetch_weights
+from sapo_verifier.bases import BaseMissingError, Bases
 from sapo_verifier.chain.deployment import Deployment
 from sapo_verifier.chain.reader import ChainReader, open_chain
 from sapo_verifier.chain.urls import RPC
 from sapo_verifier.checks import Verdict, check_batch, verdict
 from sapo_verifier.errors import UnableError
 from sapo_verifier.facts import BatchFacts, BatchInfo
-from sapo_verifier.ipfs import GatewayReader, parse_endpoint
+from sapo_verifier.ipfs import GatewayReader, RefusedHere, parse_endpoint
 from sapo_verifier.model import policy_model
 from sapo_verifier.tasks import TaskWorker, check_versions
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """A model that tells its own interval: model.policy_check.PolicyModels."""
+
+    runs: bool
+
+    def interval(self, audit: Audit, slot: int, k: int, t: int) -> tuple[tuple[int, int] | None, str]:
+        """What the policy gives to the token at a position, lo and last of 2^64; or None, and in words why."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,19 +61,62 @@ class Verifier:
         return self.reader.batch_at(index)
 
     def audit(self, batch: BatchInfo) -> Audit:
-        """The batch with its blocks, fetched now. Raises SapoError where the chain does not answer."""
+        """The batch with its blocks, but for the policy's weights, fetched now. Raises SapoError where the chain does
+        not answer."""
         beacon = self.reader.beacon(batch.round)
         if beacon is None:
             raise UnableError(f"round {batch.round} has no beacon although it has batches: the RPC contradicts itself")
         deployment = self.reader.deployment
         facts = BatchFacts.of(deployment, batch, beacon)
-        peers, weights = [self.reader.node_of(batch.node).endpoint], self.model is not None and self.model.runs
-        blocks = fetch_batch(self.store, deployment.spec, facts, peers, weights=weights)
+        blocks = fetch_batch(self.store, deployment.spec, facts, self.peers_of(batch))
         return Audit(facts, deployment.spec, blocks, self.worker, self.bases.tokenizer, self.model)
+
+    def peers_of(self, batch: BatchInfo) -> list[str]:
+        """Where its producer serves blocks (a multiaddr)."""
+        return [self.reader.node_of(batch.node).endpoint]
+
+    def check(self, audit: Audit) -> list[CheckResult]:
+        """Every check in order, up to the first that does not pass; weights are fetched only where all others do, into
+        the audit's blocks. What this machine refuses to ask is unknown, and not void."""
+
+        def weights() -> None:
+            if self.model is not None and self.model.runs and self._has_base(audit):
+                assert isinstance(audit.blocks, dict)
+                fetch_weights(self.store, audit, audit.blocks, self.peers_of(audit.facts))
+
+        results = check_batch(audit, weights)
+        if results[-1].check == "available" and results[-1].status == "void" and _refused(audit):
+            results[-1] = replace(results[-1], status="unknown")
+        return results
 
     def verify(self, batch: BatchInfo) -> Verified:
         """Fetch and check it. Raises SapoError where the chain does not answer; what a peer does is in the results."""
-        return Verified(batch, check_batch(self.audit(batch)))
+        return Verified(batch, self.check(self.audit(batch)))
+
+    def own_interval(self, audit: Audit, slot: int, k: int, t: int) -> tuple[tuple[int, int] | None, str]:
+        """What the declared policy gives to the token at a position, lo and last of 2^64, as this machine's pass finds
+        it; or None, and why there is none."""
+        if not isinstance(self.model, Explaining) or not self.model.runs:
+            return None, "the policy is run with --model and torch only"
+        if not self._has_base(audit):
+            return None, f"the base {audit.base.id} is not here; give its folder with --base-folder"
+        assert isinstance(audit.blocks, dict)
+        fetch_weights(self.store, audit, audit.blocks, self.peers_of(audit.facts))
+        return self.model.interval(audit, slot, k, t)
+
+    def _has_base(self, audit: Audit) -> bool:
+        """Else the policy check says what is missing, and its weights would be fetched for nothing."""
+        try:
+            self.bases.folder(audit.base)
+        except BaseMissingError:
+            return False
+        return True
+
+
+def _refused(audit: Audit) -> bool:
+    """Whether the blocks that are missing are missing because nobody was asked who this reader may ask."""
+    missing = [block for digest in audit.wanted if not isinstance(block := audit.blocks.get(digest), bytes)]
+    return bool(missing) and all(isinstance(block, RefusedHere) for block in missing)
 
 
 @contextmanager

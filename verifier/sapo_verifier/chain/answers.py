@@ -121,7 +121,10 @@ def _fields(required: dict[str, Shape], optional: dict[str, Shape] | None = None
 QUANTITY, DATA = _hex(_QUANTITY, "a quantity"), _hex(_DATA, "hex data")
 SMALL = _hex(_SMALL, "a number of blocks, gas or transactions")  # below 2**60: they are stored, and signed
 WORD, ADDRESS = _hex(_WORD, "32 bytes"), _hex(_ADDRESS, "an address")
-TRANSACTION = _fields({"hash": WORD, "from": ADDRESS, "nonce": SMALL}, {"blockNumber": _or_none(SMALL)})
+TRANSACTION = _fields(
+    {"hash": WORD, "from": ADDRESS, "nonce": SMALL},
+    {"blockNumber": _or_none(SMALL), "to": _or_none(ADDRESS), "input": DATA, "value": QUANTITY},
+)
 BLOCK = _fields(
     {"hash": WORD, "number": SMALL},
     {

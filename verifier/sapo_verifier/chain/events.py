@@ -31,6 +31,7 @@ class ChainEvent:
     block: int
     block_hash: bytes
     log_index: int  # position in the block
+    transaction: bytes = b""  # the hash of the one that announced it
 
 
 @dataclass(frozen=True)
@@ -225,4 +226,5 @@ def _decode(reader: ChainReader, log: dict[str, Any]) -> ChainEvent | None:
         block=int(log["blockNumber"], 16),
         block_hash=bytes.fromhex(log["blockHash"][2:]),
         log_index=int(log["logIndex"], 16),
+        transaction=bytes.fromhex(log["transactionHash"][2:]),
     )

@@ -313,10 +313,11 @@ class ChainReader:
                 raise ChainError(f"{call.function}: {explain_rpc_error(error.error)}") from error
         return self._decode(call, _bytes(answer))
 
-    def call_many(self, calls: Sequence[Call]) -> list[Any]:
-        """Several reads in few HTTP requests, in order."""
+    def call_many(self, calls: Sequence[Call], *, block: int | None = None) -> list[Any]:
+        """Several reads in few HTTP requests, in order; block: as for `call`."""
+        at = "latest" if block is None else hex(block)
         requests = [
-            ("eth_call", [{"to": self.address_of(call.contract), "data": "0x" + call.encode().hex()}, "latest"])
+            ("eth_call", [{"to": self.address_of(call.contract), "data": "0x" + call.encode().hex()}, at])
             for call in calls
         ]
         answers = self._batch(requests)

@@ -182,6 +182,10 @@ RPC_ERRORS = {
     "exceeds the configured cap": "the RPC refuses transactions this expensive; lower the fee cap, or use another RPC",
     "method not found": "this RPC does not know a method that is needed; use another one",
     "header not found": "the RPC does not know that block (yet); try again",
+    "missing trie node": "the RPC does not keep the state of that block any more; ask again, or use one that keeps old "
+    "state (an archive node)",
+    "historical state": "the RPC does not keep the state of that block any more; ask again, or use one that keeps old "
+    "state (an archive node)",
     "no signer available": "the RPC holds no key of that account; use a keystore",
     "unknown account": "the RPC holds no key of that account; use a keystore",
 }

@@ -1,6 +1,6 @@
 """Who voted what: the reveals that the chain announced, each read as its voter's window says, and who doubts them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sapo_verifier import protocol
@@ -100,11 +100,26 @@ def reveals_of(
     about: indices, all of the round. In the order of the chain. One request for logs, and few for the voters' places.
     Raises ChainUnavailable.
     """
+    return read_reveals(
+        reader, round_, stage, _announced(reader, round_ + REVEAL_AFTER[stage], head), about=about, by=by
+    )
+
+
+def read_reveals(
+    reader: ChainReader,
+    round_: int,
+    stage: int,
+    events: Iterable[ChainEvent],
+    *,
+    about: Collection[int],
+    by: Collection[str] = (),
+) -> list[Revealed]:
+    """The same of events that are at hand: those that are no reveals of this round and stage are passed over."""
     head_of = reader.round_at(round_)
     size = window_size(reader.deployment.spec.chain.draws, stage)
     events = [
         event
-        for event in _announced(reader, round_ + REVEAL_AFTER[stage], head)
+        for event in events
         if event.name == "VerdictsRevealed"
         and (event.args["round"], event.args["stage"]) == (round_, stage)
         and (event.args["voter"] in by or _may_hold(event.args["start"], head_of.count, size, head_of.first, about))

@@ -12,13 +12,19 @@ def add_rpc_options(parser: argparse.ArgumentParser, default: str = "http://127.
     parser.add_argument("--rpc-file", type=Path, metavar="FILE", help=words)
 
 
-def add_audit_options(parser: argparse.ArgumentParser) -> None:
-    """What `tools.chain_of` and `tools.verifier_of` read."""
+def add_chain_options(parser: argparse.ArgumentParser) -> None:
+    """What `tools.chain_of` reads."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--deployment", type=Path, default=Path("deployment.json"), metavar="FILE", help="(%(default)s)")
     words = "the network's file instead: its deployment, its RPCs after yours, its gateways"
     which.add_argument("--network", type=Path, metavar="FILE", help=words)
     add_rpc_options(parser)
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def add_audit_options(parser: argparse.ArgumentParser) -> None:
+    """What `tools.chain_of` and `tools.verifier_of` read."""
+    add_chain_options(parser)
     parser.add_argument(
         "--gateway", action="append", default=[], metavar="MULTIADDR", help="ask here too, after the producer"
     )
@@ -27,7 +33,12 @@ def add_audit_options(parser: argparse.ArgumentParser) -> None:
     words = "recompute the producer's probabilities from its weights, which are fetched; needs torch and --base-folder"
     parser.add_argument("--model", action="store_true", help=words)
     parser.add_argument("--allow-private", action="store_true", help="endpoints may be on private addresses (devnets)")
-    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def add_strict_option(parser: argparse.ArgumentParser) -> None:
+    """What `exit_status` of a report takes."""
+    words = "exit with 1 also for batches that are bad and were rightly stopped"
+    parser.add_argument("--strict", action="store_true", help=words)
 
 
 def number(text: str) -> int:

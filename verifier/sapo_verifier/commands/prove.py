@@ -13,7 +13,7 @@ from sapo_verifier.schedule import PROVERS_PART
 if TYPE_CHECKING:
     from sapo_verifier.audit import CheckResult
     from sapo_verifier.chain.audits import BatchState
-    from sapo_verifier.chain.reader import ChainReader
+    from sapo_verifier.chain.pinned import PinnedReader
     from sapo_verifier.chain.sending import Receipt
     from sapo_verifier.facts import BatchInfo
     from sapo_verifier.proofs import Proof
@@ -29,7 +29,7 @@ def add_command(commands: Commands) -> None:
     parser = add_parser(commands, "prove", WORDS, run)
     add_audit_options(parser)
     parser.add_argument("index", type=number, help="the batch's position in the chain's list of all batches")
-    parser.add_argument("--send", action="store_true", help="send it; a quarter of the node's bond goes to who does")
+    parser.add_argument("--send", action="store_true", help="send it; a tenth of the node's bond goes to who does")
     parser.add_argument("--keystore", type=Path, metavar="FILE", help="the key that sends; of no node that is running")
     parser.add_argument("--password-file", type=Path, metavar="FILE", help="the keystore's password; else asked for")
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from sapo_verifier import keystore
     from sapo_verifier.chain.audits import AuditsReader
     from sapo_verifier.chain.sending import send
-    from sapo_verifier.commands.tools import chain_of, verifier_of
+    from sapo_verifier.commands.tools import pinned_chain_of, verifier_of
 
     # What would stop the sending is told before the work.
     account = None
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         if options.keystore is None:
             raise UsageError("--send needs the key that signs: --keystore FILE, and --password-file FILE or a terminal")
         account = keystore.load(options.keystore, keystore.read_password(options.password_file))
-    with chain_of(options) as reader, verifier_of(options, reader) as verifier:
+    with pinned_chain_of(options) as reader, verifier_of(options, reader) as verifier:
         batch = verifier.batch(options.index)
         results, proof = _look(verifier, batch)
         if proof is None:
@@ -64,11 +64,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look(verifier: "Verifier", batch: "BatchInfo") -> "tuple[list[CheckResult], Proof | None]":
-    from sapo_verifier.checks import check_batch
     from sapo_verifier.proofs import find_proof
 
     audit = verifier.audit(batch)
-    results = check_batch(audit)
+    results = verifier.check(audit)
     try:
         return results, find_proof(audit)
     except ObjectError:  # not all records are at hand
@@ -91,12 +90,14 @@ def _why_not(index: int, results: "list[CheckResult]") -> SapoError:
 
 
 def _facts(
-    reader: "ChainReader", batch: "BatchInfo", proof: "Proof", state: "BatchState", sender: str | None
+    reader: "PinnedReader", batch: "BatchInfo", proof: "Proof", state: "BatchState", sender: str | None
 ) -> dict[str, Any]:
     from sapo_verifier.chain.errors import ChainError, ChainUnavailable, coins
     from sapo_verifier.chain.sending import estimate
+    from sapo_verifier.documents import document
 
     facts: dict[str, Any] = {
+        "source": document(reader.source),
         "index": batch.index,
         "round": batch.round,
         "node": batch.node,
@@ -151,6 +152,6 @@ def _print(facts: dict[str, Any], *, as_json: bool) -> None:
     print(f"  {facts['calldata_bytes']} bytes of calldata to Audits at {facts['to']}; {gas}")
     if "transaction" in facts:
         print(f"  sent: {facts['transaction']}, mined in block {facts['block']} with {facts['gas_used']} gas")
-        print(f"  the prover gets {facts['reward']} coins, a quarter of what is locked")
+        print(f"  the prover gets {facts['reward']} coins, a tenth of what is locked")
     elif "gas" in facts:
-        print(f"  --send --keystore FILE sends it, for {facts['reward']} coins, a quarter of what is locked")
+        print(f"  --send --keystore FILE sends it, for {facts['reward']} coins, a tenth of what is locked")

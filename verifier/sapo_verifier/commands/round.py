@@ -1,152 +1,105 @@
-"""`sapo-verify round`: every batch of a round, what the checks say of it, how it was voted on, and what it is paid."""
+"""`sapo-verify round`: a round: what is found of each batch beside what the network decided, and its pay."""
 
 import argparse
-import json
-from collections import Counter
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sapo_verifier.commands.options import add_audit_options, number
+from sapo_verifier.commands.options import add_audit_options, add_strict_option, number
 from sapo_verifier.commands.program import Commands, add_parser
-from sapo_verifier.errors import UnableError
-from sapo_verifier.schedule import FINAL_AFTER
 
 if TYPE_CHECKING:
-    from sapo_verifier.chain.audits import BatchOutcome, Payout
-    from sapo_verifier.chain.reader import ChainReader
-    from sapo_verifier.facts import BatchInfo
-    from sapo_verifier.verify import Verified
+    from sapo_verifier.chain.audits import Votes
+    from sapo_verifier.rounds import BatchReport, RoundReport
 
-WORDS = "every batch of a round: what the checks say, verdicts, outcome, pay"
+WORDS = "every batch of a round: what the checks say beside what the network decided, and pay"
+HEADS = ("index", "node", "score", "checks", "stage 1", "stage 2", "state", "", "producer", "auditor")
 
 
 def add_command(commands: Commands) -> None:
     """Give `sapo-verify` the command."""
     parser = add_parser(commands, "round", WORDS, run)
     add_audit_options(parser)
+    add_strict_option(parser)
     parser.add_argument("round", type=number, help="its number")
     parser.add_argument("--no-fetch", action="store_true", help="only what the chain says: fetch and check nothing")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Exit status 1 if a check failed or was void, where the checks were run; 0 otherwise."""
-    from sapo_verifier.checks import Verdict
-    from sapo_verifier.commands.tools import chain_of, verifier_of
+    """Exit status 0 the network decided as the checks here, 1 it did not or pays otherwise, 3 unknown or not final.
 
-    with chain_of(options) as reader:
-        current = reader.current_round()
-        if options.round > current:
-            raise UnableError(f"round {options.round} has not begun: the chain is in round {current}")
-        batches = reader.batches_of(options.round)
-        found: dict[int, Verified] = {}
-        if batches and not options.no_fetch:
+    Without checks nothing is unknown: 0 once the round is final and its pay is right.
+    """
+    from sapo_verifier.commands.tools import pinned_chain_of, verifier_of
+    from sapo_verifier.documents import to_json
+    from sapo_verifier.errors import UNABLE
+    from sapo_verifier.rounds import report_on_round
+
+    with pinned_chain_of(options) as reader:
+        if options.no_fetch:
+            report = report_on_round(reader, options.round, None)
+        else:
             with verifier_of(options, reader) as verifier:
-                found = {batch.index: verifier.verify(batch) for batch in batches}
-        document = _document(reader, options.round, current, batches, found)
-    print(json.dumps(document, indent=1)) if options.json else _print(document)
-    return 1 if any(each.verdict in (Verdict.REJECT, Verdict.VOID) for each in found.values()) else 0
+                report = report_on_round(reader, options.round, verifier)
+    print(to_json(report)) if options.json else _print(report)
+    if options.no_fetch and report.batches:
+        wrong = any(batch.pay is not None and batch.pay.differs for batch in report.batches)
+        return 1 if wrong else 0 if report.final else UNABLE
+    return report.exit_status(strict=options.strict)
 
 
-def _document(
-    reader: "ChainReader",
-    round_: int,
-    current: int,
-    batches: "list[BatchInfo]",
-    found: "dict[int, Verified]",
-) -> dict[str, Any]:
-    """Amounts are in the token's smallest unit."""
-    from sapo_verifier.chain.audits import AuditsReader
-
-    audits = AuditsReader(reader)
-    fares = audits.outcomes_of([batch.index for batch in batches])
-    payouts = audits.payouts_in(round_, [batch.node for batch in batches])
-    totals, pool = audits.totals(round_), audits.reward_pool(round_)
-    paid = sum(pay.amount for pay in payouts)
-    rows = [
-        _row(batch, fare, pay, found.get(batch.index)) for batch, fare, pay in zip(batches, fares, payouts, strict=True)
-    ]
-    return {
-        "round": round_,
-        "current": current,
-        "final": totals.is_final,
-        "final_in": round_ + FINAL_AFTER,
-        "batches": rows,
-        "totals": {
-            "batches": len(rows),
-            "states": dict(Counter(row["state"] for row in rows)),
-            "claimed": totals.claimed,
-            "paid_verdicts": totals.paid_verdicts,
-            "pool": pool,
-            "producers": sum(pay.producer for pay in payouts),
-            "auditors": sum(pay.auditor for pay in payouts),
-            "locked": pool - paid if totals.is_final else 0,
-        },
-    }
-
-
-def _row(batch: "BatchInfo", fare: "BatchOutcome", pay: "Payout", verified: "Verified | None") -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "index": batch.index,
-        "node": batch.node,
-        "score": batch.claim.bit_count(),
-        "state": fare.state.value,
-        "stage_1": asdict(fare.stage_1),
-        "in_stage_2": fare.in_stage_2,
-        "stage_2": asdict(fare.stage_2),
-        "disputer": fare.disputer or "",
-        "producer": pay.producer,
-        "auditor": pay.auditor,
-        "paid_verdicts": pay.verdicts,
-        "claimed": pay.claimed,
-    }
-    if verified is not None:
-        decisive = next((result for result in reversed(verified.results) if result.status != "pass"), None)
-        row["checks"] = verified.verdict.name.lower()
-        row["why"] = f"{decisive.check}: {decisive.reason}" if decisive else ""
-    return row
-
-
-def _print(document: dict[str, Any]) -> None:
+def _print(report: "RoundReport") -> None:
     from sapo_verifier.chain.errors import coins
+    from sapo_verifier.commands.tools import source_in_words
+    from sapo_verifier.pay import pay_in_words
 
-    totals = document["totals"]
-    when = "final" if document["final"] else f"final in round {document['final_in']}, now {document['current']}"
-    print(f"round {document['round']} ({when}): {totals['batches']} batches")
-    if not document["batches"]:
+    totals = report.totals
+    when = "final" if report.final else f"final in round {report.final_in}, now {report.current}"
+    print(f"round {report.round} ({when}): {totals.batches} batches")
+    if not report.batches:
         return
-    heads = ("index", "node", "score", "checks", "stage 1", "stage 2", "state", "producer", "auditor")
-    lines = [heads, *(_cells(row) for row in document["batches"])]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    lines = [HEADS, *(_cells(batch) for batch in report.batches)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADS))]
     for line in lines:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-    for row in document["batches"]:
-        if row.get("why"):
-            print(f"  batch {row['index']}: {row['why']}")
+    for batch in report.batches:
+        if batch.outcomes or batch.why_void:
+            print(f"  batch {batch.index}: {batch.agreed}: {batch.words}{_why(batch)}")
     print("votes: accepts/rejects/voids of all revealed")
-    states = ", ".join(f"{count} {state}" for state, count in totals["states"].items())
-    print(f"totals: {states}; {totals['claimed']} ones claimed, paid verdicts {totals['paid_verdicts']}")
-    if document["final"]:
+    states = ", ".join(f"{count} {state}" for state, count in totals.states.items())
+    if not report.final:
+        print(f"totals: {states}")
+    else:
+        print(f"totals: {states}; {totals.claimed} ones claimed, paid verdicts {totals.paid_verdicts}")
+        for batch in report.batches:
+            if batch.pay is not None:
+                print(f"  pay of {batch.node}: {pay_in_words(batch.pay)}")
         print(
-            f"pay: {coins(totals['producers'])} to producers and {coins(totals['auditors'])} to auditors, "
-            f"of {coins(totals['pool'])} at most; {coins(totals['locked'])} stay locked"
+            f"pay: {coins(totals.producers)} to producers and {coins(totals.auditors)} to auditors, "
+            f"of {coins(totals.pool)} at most; {coins(totals.locked)} stay locked"
         )
+    print(source_in_words(report.source))
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _why(batch: "BatchReport") -> str:
+    decisive = next((result for result in reversed(batch.outcomes) if result.status != "pass"), None)
+    return f"; {decisive.check}: {decisive.reason}" if decisive else ""
+
+
+def _cells(batch: "BatchReport") -> tuple[str, ...]:
     from sapo_verifier.chain.errors import coins
 
     return (
-        str(row["index"]),
-        row["node"],
-        str(row["score"]),
-        row.get("checks", "-"),
-        _votes(row["stage_1"]),
-        _votes(row["stage_2"]) if row["in_stage_2"] else "-",
-        row["state"],
-        coins(row["producer"]),
-        coins(row["auditor"]),
+        str(batch.index),
+        batch.node,
+        str(batch.score),
+        batch.checks or "-",
+        _votes(batch.stage_1),
+        _votes(batch.stage_2) if batch.in_stage_2 else "-",
+        batch.state,
+        batch.agreed if batch.outcomes else "-",
+        coins(batch.pay.producer) if batch.pay else "-",
+        coins(batch.pay.auditor) if batch.pay else "-",
     )
 
 
-def _votes(votes: dict[str, int]) -> str:
-    return f"{votes['accepts']}/{votes['rejects']}/{votes['voids']} of {votes['revealed']}"
+def _votes(votes: "Votes") -> str:
+    return f"{votes.accepts}/{votes.rejects}/{votes.voids} of {votes.revealed}"

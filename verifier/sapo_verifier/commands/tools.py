@@ -1,9 +1,11 @@
 """From an auditor's options to the chain and to what checks its batches."""
 
 import argparse
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from sapo_verifier.chain.deployment import Deployment
+from sapo_verifier.chain.pinned import PinnedReader, Source
 from sapo_verifier.chain.reader import ChainReader, open_chain
 from sapo_verifier.chain.urls import rpc_urls
 from sapo_verifier.network_file import NetworkFile
@@ -15,6 +17,19 @@ def chain_of(options: argparse.Namespace) -> AbstractContextManager[ChainReader]
     network = _network_of(options)
     deployment = network.deployment if network else Deployment.load(options.deployment)
     return open_chain(deployment, rpc_urls(options.rpc, options.rpc_file, network.rpc if network else ()))
+
+
+@contextmanager
+def pinned_chain_of(options: argparse.Namespace) -> Iterator[PinnedReader]:
+    """The same as it is after its latest block."""
+    with chain_of(options) as reader:
+        yield PinnedReader(reader)
+
+
+def source_in_words(source: Source) -> str:
+    """A report's last line."""
+    block, by = source.block, f"sapo-verify {source.version}"
+    return f"read at block {block.number} ({block.hash}) of chain {source.chain}, spec {source.spec}, by {by}"
 
 
 def verifier_of(options: argparse.Namespace, reader: ChainReader) -> AbstractContextManager[Verifier]:

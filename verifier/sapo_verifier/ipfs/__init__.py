@@ -11,6 +11,7 @@ from sapo_verifier.ipfs.errors import (
     EndpointError,
     PeerTooSlow,
     PeerUnreachable,
+    RefusedHere,
     RepoError,
     StoreFailed,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "GatewayReader",
     "PeerTooSlow",
     "PeerUnreachable",
+    "RefusedHere",
     "RepoError",
     "StoreFailed",
     "parse_endpoint",

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sapo_verifier import net
-from sapo_verifier.ipfs.errors import EndpointError, PeerTooSlow, PeerUnreachable
+from sapo_verifier.ipfs.errors import EndpointError, PeerTooSlow, PeerUnreachable, PrivateEndpointError
 from sapo_verifier.ipfs.public import is_public
 from sapo_verifier.net import IPAddress
 
@@ -74,9 +74,9 @@ class Endpoint:
 
 
 def check_address(address: IPAddress, multiaddr: str, allow_private: bool) -> IPAddress:
-    """The address itself. Raises EndpointError if it is not public and private ones are not allowed."""
+    """The address itself. Raises PrivateEndpointError if it is not public and private ones are not allowed."""
     if not allow_private and not is_public(address):
-        raise EndpointError(
+        raise PrivateEndpointError(
             f"endpoint {multiaddr!r} leads to {address}, which is no public address, and is refused; "
             "on a network of one's own give --allow-private"
         )

@@ -10,6 +10,10 @@ class EndpointError(UsageError):
     """An endpoint that is not understood, or that is refused (private, loopback, …)."""
 
 
+class PrivateEndpointError(EndpointError):
+    """An endpoint that leads to an address that is not public, where those are not allowed."""
+
+
 class RepoError(UnableError):
     """A block repository that cannot be used: taken by another daemon, or not writable."""
 
@@ -22,6 +26,10 @@ class BlockUnavailable(BlockError):  # noqa: N818  (the protocol's word)
     """Nobody that was asked delivered the block; the message lists who said what."""
 
     exit_status = UNABLE
+
+
+class RefusedHere(BlockUnavailable):
+    """This reader does not ask such an endpoint: a private address, or one that libp2p alone reaches. Another may."""
 
 
 class PeerUnreachable(BlockUnavailable):

@@ -20,6 +20,8 @@ from sapo_verifier.ipfs.errors import (
     EndpointError,
     PeerTooSlow,
     PeerUnreachable,
+    PrivateEndpointError,
+    RefusedHere,
     StoreFailed,
 )
 from sapo_verifier.ipfs.gateway import fetch_block
@@ -130,6 +132,8 @@ class GatewayReader:
                     self._note_libp2p(endpoint, errors)
                     continue
                 data = self._from_gateway(endpoint, digest, limit, attempt)
+            except PrivateEndpointError as error:
+                errors.append(RefusedHere(str(error)))
             except EndpointError as error:
                 errors.append(BlockUnavailable(str(error)))
             except BlockError as error:
@@ -157,7 +161,7 @@ class GatewayReader:
         raise AssertionError("the loop returns or raises")
 
     def _note_libp2p(self, endpoint: Endpoint, errors: list[BlockError]) -> None:
-        errors.append(BlockUnavailable(f"{endpoint.multiaddr}: only Kubo can reach it, not this reader"))
+        errors.append(RefusedHere(f"{endpoint.multiaddr}: only Kubo can reach it, not this reader"))
 
     def _count_down(self, count: int) -> None:
         with self._lock:

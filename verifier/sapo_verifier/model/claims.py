@@ -1,6 +1,7 @@
 """What a batch claims of its policy, as a model reads it, and what a pass says of it (docs/protocol.md, Tolerances)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from sapo_verifier.audit import Audit, CheckResult, Status
@@ -105,15 +106,16 @@ def failing(claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> I
 def compare(claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> CheckResult:
     """The largest difference decides: fail at the first position beyond *reject*, else void at the first beyond *void*.
 
-    A token that owns nothing under the policy fails, whatever interval it claims.
+    A token that owns nothing under the policy fails, whatever interval it claims. Evidence of what does not pass says
+    the worst position, too, and how many are beyond what passes and beyond *reject*.
     """
     for i, t in failing(claims, found):
         claim, position = claims[i], found[i][t]
         if position.lo > position.last:
-            return differs("fail", "the policy never gives this token", claim, t, position)
+            return _in_all(differs("fail", "the policy never gives this token", claim, t, position), claims, found)
         share = off(claim.records[t], position) / FULL
         reason = f"the interval is not the policy's: off by {share:.4f} of probability"
-        return differs("fail", reason, claim, t, position)
+        return _in_all(differs("fail", reason, claim, t, position), claims, found)
     worst = count = 0
     first_void: CheckResult | None = None
     for claim, own in zip(claims, found, strict=True):
@@ -124,9 +126,25 @@ def compare(claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> C
                 reason = f"the interval is off by {share:.6f} of probability: too much to pass, too little to fail"
                 first_void = differs("void", reason, claim, t, position)
             worst, count = max(worst, distance), count + 1
-    return first_void or CheckResult(
-        "policy", "pass", f"{count} positions, the largest difference is {worst / FULL:.1e}"
-    )
+    if first_void is not None:
+        return _in_all(first_void, claims, found)
+    return CheckResult("policy", "pass", f"{count} positions, the largest difference is {worst / FULL:.1e}")
+
+
+def _in_all(result: CheckResult, claims: Sequence[Claimed], found: Sequence[Sequence[Position]]) -> CheckResult:
+    """The result with what all positions together say."""
+    distances = [
+        (off(record, position), claim.slot, claim.k, t)
+        for claim, own in zip(claims, found, strict=True)
+        for t, (record, position) in enumerate(zip(claim.records, own, strict=True))
+    ]
+    worst, slot, k, t = max(distances, key=lambda each: each[0])
+    beyond = [sum(distance > limit for distance, *_ in distances) for limit in (VOID_TOLERANCE, REJECT_TOLERANCE)]
+    evidence = {
+        "worst": f"off by {worst / FULL:.6f} at slot {slot}, completion {k}, position {t}",
+        "beyond": f"{beyond[0]} of {len(distances)} positions differ by more than passes, {beyond[1]} by what fails",
+    }
+    return replace(result, evidence=result.evidence | evidence)
 
 
 def differs(status: Status, reason: str, claim: Claimed, t: int, position: Position) -> CheckResult:

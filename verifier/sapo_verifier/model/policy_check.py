@@ -106,11 +106,25 @@ class PolicyModels:
         found = self._tried(audit, lambda audit, look: Recomputed(self._judged(audit, look, answers)))
         return replace(found.result, check="answers")
 
-    def _tried(self, audit: Audit, said: Callable[[Audit, Look], Recomputed]) -> Recomputed:
-        """What is said of a look at the audit's completions, or why there is none."""
+    def interval(self, audit: Audit, slot: int, k: int, t: int) -> tuple[tuple[int, int] | None, str]:
+        """What the policy gives to the token at a position, lo and last; or None, and in words why. One pass, over that
+        completion. For documents that are whole."""
+        own: list[Position] = []
+
+        def found(audit: Audit, look: Look) -> Recomputed:
+            own.append(look.found[0][t])
+            return Recomputed(CheckResult("policy", "pass"))
+
+        said = self._tried(audit, found, only=(slot, k)).result
+        return ((own[0].lo, own[0].last), "") if own else (None, said.reason)
+
+    def _tried(
+        self, audit: Audit, said: Callable[[Audit, Look], Recomputed], only: tuple[int, int] | None = None
+    ) -> Recomputed:
+        """What is said of a look at the audit's completions, or why there is none. only: slot and k of one of them."""
         started = time.monotonic()
         try:
-            look = self._look(audit)
+            look = self._look(audit, only)
             with self._takes("passes"):
                 return said(audit, look)
         except WeightsError as error:
@@ -126,9 +140,9 @@ class PolicyModels:
         finally:
             self.seconds += time.monotonic() - started
 
-    def _look(self, audit: Audit) -> Look:
+    def _look(self, audit: Audit, only: tuple[int, int] | None = None) -> Look:
         weights = declared_weights(audit)
-        claims = read_claims(audit, self._bases)
+        claims = [claim for claim in read_claims(audit, self._bases) if only in (None, (claim.slot, claim.k))]
         model = self._model(audit, weights)
         passages, us = [claim.passage for claim in claims], asked(audit, claims)
         with self._takes("passes"):
