@@ -122,6 +122,12 @@ QUANTITY, DATA = _hex(_QUANTITY, "a quantity"), _hex(_DATA, "hex data")
 SMALL = _hex(_SMALL, "a number of blocks, gas or transactions")  # below 2**60: they are stored, and signed
 WORD, ADDRESS = _hex(_WORD, "32 bytes"), _hex(_ADDRESS, "an address")
 TRANSACTION = _fields({"hash": WORD, "from": ADDRESS, "nonce": SMALL}, {"blockNumber": _or_none(SMALL)})
+HEADER: dict[str, Shape] = dict.fromkeys(
+    ("sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom", "extraData", "mixHash",
+     "nonce", "withdrawalsRoot", "parentBeaconBlockRoot", "requestsHash"), _or_none(DATA),
+) | dict.fromkeys(
+    ("difficulty", "gasLimit", "gasUsed", "blobGasUsed", "excessBlobGas"), _or_none(QUANTITY)
+)  # fmt: skip
 BLOCK = _fields(
     {"hash": WORD, "number": SMALL},
     {
@@ -129,7 +135,11 @@ BLOCK = _fields(
         "timestamp": SMALL,
         "baseFeePerGas": _or_none(QUANTITY),
         "transactions": _list(lambda item: WORD(item) if isinstance(item, str) else TRANSACTION(item), 1 << 20),
+        **HEADER,
     },
+)
+PROOF = _fields(
+    {"accountProof": _list(DATA, 64), "storageProof": _list(_fields({"proof": _list(DATA, 64)}), 16)},
 )
 LOG = _fields(
     {
@@ -161,6 +171,7 @@ SHAPES: dict[str, Shape] = {
     "eth_getBlockByNumber": _or_none(BLOCK),
     "eth_getCode": _or_none(DATA),
     "eth_getLogs": _list(LOG, 1 << 20),
+    "eth_getProof": PROOF,
     "eth_getTransactionByHash": _or_none(TRANSACTION),
     "eth_getTransactionCount": SMALL,
     "eth_getTransactionReceipt": _receipt,
