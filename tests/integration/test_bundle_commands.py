@@ -1,8 +1,7 @@
-"""`sapo-verify export` on a real chain and a real daemon, and `sapo-verify check` of the file, with both of them gone."""
+"""`sapo-verify export` on a real chain and a real daemon, and `sapo-verify check` of the file when both are gone."""
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ class Exported:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     folder = tmp_path_factory.mktemp("publishers")
     out, capture = tmp_path_factory.mktemp("bundles"), pytest.MonkeyPatch()
     with publishers(folder, [3]) as made:
@@ -72,7 +71,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
                 parameters.group_size, parameters.max_slots, parameters.max_new_tokens,
             ]  # fmt: skip
     (shown,) = re.findall(r"0x[0-9a-f]{64}", "".join(lines))
-    yield Exported(out / "batch.car", out / "deployment.json", folder, shown, facts, "\n".join(lines))
+    return Exported(out / "batch.car", out / "deployment.json", folder, shown, facts, "\n".join(lines))
 
 
 def check(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, dict[str, Any], str]:
