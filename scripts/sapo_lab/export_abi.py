@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from eth_hash.auto import keccak
-
 from sapo_devnet.checkout import ROOT
 from sapo_verifier.errors import SapoError, UnableError
 
@@ -68,6 +66,8 @@ def layout(artifact: dict[str, Any]) -> dict[str, Any]:
     """`code`: keccak256 of the deployed code, in which immutables are zeros; `immutables`: the bytes of the code at
     which the words of each begin; `storage`: each variable's slot; `structs`: slot, offset in it and size of each field
     of those that lie in a mapping. Raises UnableError where the build is not that of the sources."""
+    from eth_hash.auto import keccak  # --help comes before anything is installed
+
     deployed, stored = artifact["deployedBytecode"], artifact["storageLayout"]
     # The compiler names immutables by numbers that grow with their place in the file.
     places = [deployed["immutableReferences"][key] for key in sorted(deployed["immutableReferences"], key=int)]
