@@ -23,6 +23,7 @@ from sapo_verifier.bundles.trie import EMPTY_ROOT, Nodes
 from sapo_verifier.cid import BLOCK_LIMIT, block_digest
 from sapo_verifier.errors import UsageError
 from sapo_verifier.facts import BatchFacts
+from sapo_verifier.objects import hex_digest
 from sapo_verifier.protocol import word
 
 ROOT_BLOCK = b"root"
@@ -137,6 +138,19 @@ def test_a_bundle_is_written_once_and_read_back(sealed: Sealed, evidence: Eviden
         assert bundle.proven.acc == bytes(31) + b"\1"
         assert bundle.has_weights(), "a base has none"
         assert gone not in bundle.car
+
+
+def test_weights_are_all_there_or_not_there(draft: Draft, tmp_path: Path) -> None:
+    chunk = b"w" * 100
+    draft.policy |= {"kind": "full", "size": 100, "blocks": [hex_digest(block_digest(chunk))]}
+    sealed = draft.seal()
+    evidence = evidence_of(sealed.facts, SPEC=number(sealed.spec.digest()))
+    for blocks, whole in ((sealed.blocks, False), (sealed.blocks | {block_digest(chunk): chunk}, True)):
+        path = tmp_path / f"{whole}.car"
+        write_bundle(path, evidence, sealed.spec, sealed.facts, blocks)
+        with open_bundle(path) as bundle:
+            assert bundle.has_weights() is whole
+            assert (bundle.blocks(weights=True).get(block_digest(chunk)) == chunk) is whole
 
 
 def test_other_bytes_for_the_evidence_or_the_spec_are_refused(sealed: Sealed, tmp_path: Path) -> None:
