@@ -3,10 +3,13 @@
 abi/NAME.json is canonical, so that a change of an interface shows as a small difference: an array sorted by kind, name
 and inputs, object keys sorted, two spaces, one newline at the end. code/NAME.hex is what deploys the contract, without
 its constructor's arguments; code/NAME.metadata.json is the compiler's metadata, byte for byte: its hash is in the code.
+code/Rounds.layout.json says where `Rounds` keeps what a bundle proves (docs/protocol.md, section 17): the slots of its
+storage, and the places of immutables in its code.
 """
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +31,8 @@ CONTRACTS = (
     "Rounds",
     "SapoToken",
 )
+LAYOUT = "Rounds"  # the contract whose layout is written
+IMMUTABLE = re.compile(r"^    .*\bimmutable (\w+);$", re.MULTILINE)
 
 
 def canonical(abi: list[dict[str, Any]]) -> str:
@@ -53,6 +58,47 @@ def exported(build: Path) -> Iterator[tuple[str, str]]:
         yield f"abi/{name}.json", canonical(artifact["abi"])
         yield f"code/{name}.hex", artifact["bytecode"]["object"].removeprefix("0x") + "\n"
         yield f"code/{name}.metadata.json", artifact["rawMetadata"]
+        if name == LAYOUT:
+            yield f"code/{name}.layout.json", json.dumps(layout(artifact), indent=1) + "\n"
+
+
+def layout(artifact: dict[str, Any]) -> dict[str, Any]:
+    """`code`: keccak256 of the deployed code, in which immutables are zeros; `immutables`: the bytes of the code at
+    which the words of each begin; `storage`: each variable's slot; `structs`: slot, offset in it and size of each field
+    of those that lie in a mapping. Raises UnableError where the build is not that of the sources."""
+    from eth_hash.auto import keccak  # --help comes before anything is installed
+
+    deployed, stored = artifact["deployedBytecode"], artifact["storageLayout"]
+    # The compiler names immutables by numbers that grow with their place in the file.
+    places = [deployed["immutableReferences"][key] for key in sorted(deployed["immutableReferences"], key=int)]
+    names = [name for path in artifact["metadata"]["sources"] for name in _immutables(path)]
+    if len(names) != len(places):
+        raise UnableError("the build is not that of these sources; run `node_modules/.bin/forge build` first")
+    structs = {
+        kind["label"].rpartition(".")[2]: kind["members"] for kind in stored["types"].values() if "members" in kind
+    }
+    return {
+        "code": "0x" + keccak(bytes.fromhex(deployed["object"].removeprefix("0x"))).hex(),
+        "immutables": {
+            name: sorted(place["start"] for place in each) for name, each in zip(names, places, strict=True)
+        },
+        "storage": {each["label"]: int(each["slot"]) for each in stored["storage"]},
+        "structs": {
+            name: {
+                field["label"]: {
+                    "slot": int(field["slot"]),
+                    "offset": field["offset"],
+                    "size": int(stored["types"][field["type"]]["numberOfBytes"]),
+                }
+                for field in fields
+            }
+            for name, fields in structs.items()
+        },
+    }
+
+
+def _immutables(source: str) -> list[str]:
+    return IMMUTABLE.findall((ROOT / source).read_text(encoding="utf-8"))
 
 
 def main() -> int:

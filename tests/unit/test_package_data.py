@@ -49,7 +49,7 @@ def test_a_file_that_differs_is_named(
     monkeypatch.setattr(export_abi, "TARGET", tmp_path)
     monkeypatch.setattr(sys, "argv", ["export-abi"])
     assert export_abi.main() == 0
-    assert len(list(tmp_path.rglob("*.*"))) == 3 * len(CONTRACTS)
+    assert len(list(tmp_path.rglob("*.*"))) == 3 * len(CONTRACTS) + 1  # and the layout of Rounds
     monkeypatch.setattr(sys, "argv", ["export-abi", "--check"])
     assert export_abi.main() == 0
     metadata = tmp_path / "code" / "Nodes.metadata.json"
@@ -93,6 +93,7 @@ def test_a_source_distribution_and_its_wheel_have_all_of_it(tmp_path: Path) -> N
     for contract in CONTRACTS:
         wanted = {f"abi/{contract}.json", f"code/{contract}.hex", f"code/{contract}.metadata.json"}
         assert {f"{CHAIN}/{name}" for name in wanted} <= names
+    assert f"{CHAIN}/code/Rounds.layout.json" in names
     devnet = {f"{name}.py" for name in ("__init__", "devnet", "command", "adversaries/attacks")}
     assert {f"sapo_devnet/{name}" for name in devnet} | {"sapo_devnet_pytest/__init__.py"} <= names
     assert not any(name.startswith(("sapo_lab", "tests")) for name in names)

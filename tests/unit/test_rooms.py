@@ -74,7 +74,16 @@ def model_in_verifier(each: Import) -> bool:
     return inside and within(each.target, MODEL)
 
 
-RULES = (upward, bench_used, network_in_training, duties_in_transactions, package_above, model_in_verifier)
+def bundles_above(each: Import) -> bool:
+    """A bundle is read without the network's commands, and without a model."""
+    above = [f"{VERIFIER}.commands", f"{VERIFIER}.model", f"{VERIFIER}.verify"]
+    return within(each.source, [f"{VERIFIER}.bundles"]) and within(each.target, above)
+
+
+RULES = (
+    *(upward, bench_used, network_in_training, duties_in_transactions, package_above, model_in_verifier),
+    bundles_above,
+)
 TESTS = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"tests"}
 
 
@@ -139,6 +148,7 @@ def test_the_fixture_loads_pytest_alone(sources: Sources) -> None:
         ("sapo_devnet/devnet.py", "import sapo_devnet_pytest", package_above),
         ("sapo_lab/attacks.py", "import conftest", package_above),
         ("sapo_verifier/audit.py", "    import torch.nn.functional as F", model_in_verifier),
+        ("sapo_verifier/bundles/car.py", "    import sapo_verifier.verify", bundles_above),
     ],
 )
 def test_each_rule_sees_a_breach(tmp_path: Path, file: str, line: str, broken: Callable[[Import], bool]) -> None:

@@ -7,6 +7,7 @@ import sys
 
 SWEEPS = {
     "batches": "mutated batches through every check",
+    "bundles": "mutated batches and bundles through the verifier and through scripts/reverify, which have to agree",
     "documents": "hostile JSON through every parser",
     "answers": "hostile answers of gateways through the block stores, and of the chain's RPC through what reads it",
     "stability": "policies that are rounding errors, and sharp ones, in several processor settings; N batches of each",

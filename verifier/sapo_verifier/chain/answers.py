@@ -125,6 +125,12 @@ TRANSACTION = _fields(
     {"hash": WORD, "from": ADDRESS, "nonce": SMALL},
     {"blockNumber": _or_none(SMALL), "to": _or_none(ADDRESS), "input": DATA, "value": QUANTITY},
 )
+HEADER: dict[str, Shape] = dict.fromkeys(
+    ("sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom", "extraData", "mixHash",
+     "nonce", "withdrawalsRoot", "parentBeaconBlockRoot", "requestsHash"), _or_none(DATA),
+) | dict.fromkeys(
+    ("difficulty", "gasLimit", "gasUsed", "blobGasUsed", "excessBlobGas"), _or_none(QUANTITY)
+)  # fmt: skip
 BLOCK = _fields(
     {"hash": WORD, "number": SMALL},
     {
@@ -132,7 +138,11 @@ BLOCK = _fields(
         "timestamp": SMALL,
         "baseFeePerGas": _or_none(QUANTITY),
         "transactions": _list(lambda item: WORD(item) if isinstance(item, str) else TRANSACTION(item), 1 << 20),
+        **HEADER,
     },
+)
+PROOF = _fields(
+    {"accountProof": _list(DATA, 64), "storageProof": _list(_fields({"proof": _list(DATA, 64)}), 16)},
 )
 LOG = _fields(
     {
@@ -164,6 +174,7 @@ SHAPES: dict[str, Shape] = {
     "eth_getBlockByNumber": _or_none(BLOCK),
     "eth_getCode": _or_none(DATA),
     "eth_getLogs": _list(LOG, 1 << 20),
+    "eth_getProof": PROOF,
     "eth_getTransactionByHash": _or_none(TRANSACTION),
     "eth_getTransactionCount": SMALL,
     "eth_getTransactionReceipt": _receipt,

@@ -46,6 +46,7 @@ READS = (
     "eth_getBlockByNumber",
     "eth_getCode",
     "eth_getLogs",
+    "eth_getProof",
     "eth_getTransactionByHash",
     "eth_getTransactionCount",
     "eth_getTransactionReceipt",
