@@ -2,13 +2,17 @@
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sapo_devnet.checkout import ROOT
 from sapo_devnet.testkit.publishers import publishers
+from sapo_lab.sweeps.bundles import SHARED
 from sapo_verifier import cli
 from sapo_verifier.bundles.bundle import open_bundle
 from sapo_verifier.checks import CHECKS
@@ -114,3 +118,13 @@ def test_another_block_hash_and_another_network_are_refused(
     assert status == 1
     assert "your network's are" in error
     assert check(capsys, exported.file, "--block-hash", "0x12")[0] == 2
+
+
+def test_the_second_program_proves_the_real_chains_block_too(exported: Exported) -> None:
+    command = [sys.executable, "-I", "-S", ROOT / "scripts" / "reverify", exported.file]
+    done = subprocess.run([*command, "--block-hash", exported.block_hash], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rows, last = done.stdout.splitlines()
+    assert first == f"batch {INDEX}: chain 31337, Rounds {exported.facts.rounds}, round {exported.facts.round}"
+    assert [row.split() for row in rows] == [[check.__name__, "pass"] for check in SHARED]
+    assert last.endswith(exported.block_hash)
