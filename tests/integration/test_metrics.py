@@ -140,7 +140,8 @@ def test_what_dashboard_and_alerts_ask_for_is_there(observed: Observed) -> None:
         "sapo_external_groups_fetched_total", "sapo_external_groups_checked_total", "sapo_policy_passes_seconds_total",
         "sapo_external_groups_with_advantage_total", "sapo_start_timestamp_seconds", "sapo_progress_timestamp_seconds",
         "sapo_phase_seconds", "sapo_unhealthy_reasons", "sapo_transactions", "sapo_pay_held_tokens",
-        "sapo_pay_last_round_tokens", "sapo_batches_not_final",
+        "sapo_pay_last_round_tokens", "sapo_batches_not_final", "sapo_recomputed_completions_total",
+        "sapo_policy_load_seconds_total", "sapo_policy_merge_seconds_total",
     }, "a new metric belongs on the dashboard, or here"  # fmt: skip
 
 
