@@ -202,7 +202,7 @@ def quorums(nodes: int) -> Quorums:
 
 def spot_of(completions: int, voters: int) -> int:
     """Of so many completions those that each of a batch's voters recomputes, so that a node's whole audit is a quarter
-    of its own batch's completions: an eighth of generating that, as a pass takes half as long."""
+    of its own batch's completions."""
     return max(1, completions // (AUDIT_SHARE * voters))
 
 
