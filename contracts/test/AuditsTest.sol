@@ -135,7 +135,8 @@ abstract contract AuditsTest is BaseTest {
     function hashOf(address voter, uint256 round, uint8 stage, uint256 word) internal view returns (bytes32) {
         bytes32 dealer = rounds.beacon(stage == 1 ? round + 1 : round + 4);
         bytes32 acc = rounds.roundAt(round).acc;
-        return Protocol.verdictsHash(dealer, acc, voter, stage, word, REPORT, keccak256(answersOf(stage)), SALT);
+        return
+            Protocol.verdictsHash(dealer, acc, voter, stage, word, REPORT, keccak256(answersOf(stage)), SALT);
     }
 
     function commitWord(address voter, uint256 round, uint8 stage, uint256 word) internal {

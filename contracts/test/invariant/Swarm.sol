@@ -160,7 +160,8 @@ abstract contract Swarm {
             position = (position + 1) % head.count;
         }
         bytes32 dealer = ROUNDS.beacon(stage == 1 ? round + 1 : round + 4);
-        bytes32 hash = Protocol.verdictsHash(dealer, head.acc, voter, stage, word, REPORT, keccak256(""), SALT);
+        bytes32 hash =
+            Protocol.verdictsHash(dealer, head.acc, voter, stage, word, REPORT, keccak256(""), SALT);
         uint256 key = 2 * round + stage;
         if (_waits[voter][key]) return;
         vm.prank(voter);
