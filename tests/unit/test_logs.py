@@ -20,6 +20,7 @@ from sapo_client.node.loop import Node
 from sapo_client.node.reporting import Stages
 from sapo_client.state import logs
 from sapo_client.state.logs import fields, formatter
+from sapo_verifier.audit import Cost
 
 PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)=("(?:[^"\\]|\\.)*"|[^" =\\]+)(?: |$)')
 TEXTS = st.text(st.characters(), max_size=40)  # lone surrogates, too
@@ -111,6 +112,7 @@ def test_the_line_of_a_round_has_its_numbers(tmp_path: Path, caplog: pytest.LogC
         home=tmp_path,
         reader=SimpleNamespace(deployment=SimpleNamespace(spec=None)),
         blocks=SimpleNamespace(traffic=lambda: (5, 7)),
+        auditor=SimpleNamespace(cost=lambda: Cost(load=0.5, passes=2.0)),
         learner=SimpleNamespace(trained=-1),
         status=None,
         poll_seconds=0.0,
@@ -125,5 +127,6 @@ def test_the_line_of_a_round_has_its_numbers(tmp_path: Path, caplog: pytest.LogC
     found = json.loads(formatter("json").format(said))
     assert found["message"].startswith("round=3 reward=0/0 ")
     expected = {"round": 3, "reward": 0, "bytes_up": 5, "bytes_down": 7, "seconds_waiting": 1.5, "skipped": "too late"}
+    expected |= {"seconds_policy_load": 0.5, "seconds_policy_merge": 0.0, "seconds_policy_passes": 2.0}
     assert {name: found[name] for name in expected} == expected
     assert "failures" not in found
