@@ -7,6 +7,7 @@ from typing import Self
 from sapo_client.duties.actor import Actor
 from sapo_client.duties.answers import Question
 from sapo_client.duties.testimony import Testimony
+from sapo_verifier.chain.errors import ChainUnavailable
 from sapo_verifier.chain.votes import disputes_of
 from sapo_verifier.facts import BatchInfo
 
@@ -43,10 +44,16 @@ class Cases:
         for batch in batches:
             own = {each.about: each.disputer for each in disputes if each.index == batch.index}
             itself = batch.index in own or not outcomes[batch.index].accepted_in_stage_1(least)
+            ballot = testimony.ballots.get(batch.node)
+            if ballot is None and batch.index in doubted:
+                raise ChainUnavailable(
+                    f"{reader.where} announces a dispute about what the node of batch {batch.index} answered, and not "
+                    "that it answered; try again, and use another RPC if it stays so"
+                )
             questions = [
-                Question(testimony.ballots[batch.node], about, [disputer])
+                Question(ballot, about, [disputer])
                 for about, disputer in own.items()
-                if about != batch.index
+                if ballot is not None and about != batch.index
             ]
             holders = dict.fromkeys([*own.values(), *testimony.holders(batch.index)])
             cases.append(Case(batch, itself, questions, [node for node in holders if node != actor.node]))

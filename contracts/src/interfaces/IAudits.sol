@@ -196,7 +196,7 @@ interface IAudits {
     /// @param stage 1 or 2
     /// @param expectedBeacon beacon(round+1) or beacon(round+4)
     /// @param expectedAcc acc(round)
-    /// @param hash `H("verdicts", expectedBeacon, expectedAcc, voter, stage, verdicts, report, salt)`
+    /// @param hash `H("verdicts", expectedBeacon, expectedAcc, voter, stage, verdicts, report, keccak256(answers), salt)`
     function commitVerdicts(
         address voter,
         uint256 round,
