@@ -8,7 +8,7 @@ PROGRAM = Program(
     name="sapo-verify",
     description="Audit a SAPO network. Needs no key and no account, but to send a fraud proof.",
     package="sapo_verifier.commands",
-    commands=("batch", "check", "cid", "export", "node", "prove", "round", "show", "tx"),
+    commands=("batch", "check", "cid", "export", "node", "prove", "round", "serve", "show", "tx"),
 )
 
 

@@ -12,11 +12,27 @@ from sapo_verifier.network_file import NetworkFile
 from sapo_verifier.verify import Verifier, open_verifier
 
 
+def deployment_of(options: argparse.Namespace) -> Deployment:
+    """Of the network that the options name."""
+    network = _network_of(options)
+    return network.deployment if network else Deployment.load(options.deployment)
+
+
+def rpc_of(options: argparse.Namespace) -> list[str]:
+    """The URLs of its chain's RPCs."""
+    network = _network_of(options)
+    return list(rpc_urls(options.rpc, options.rpc_file, network.rpc if network else ()))
+
+
+def gateways_of(options: argparse.Namespace) -> list[str]:
+    """Whom to ask for blocks after the producer."""
+    network = _network_of(options)
+    return [*options.gateway, *(network.gateways if network else ())]
+
+
 def chain_of(options: argparse.Namespace) -> AbstractContextManager[ChainReader]:
     """The chain that the options name; refused if it is another one than the deployment file's."""
-    network = _network_of(options)
-    deployment = network.deployment if network else Deployment.load(options.deployment)
-    return open_chain(deployment, rpc_urls(options.rpc, options.rpc_file, network.rpc if network else ()))
+    return open_chain(deployment_of(options), rpc_of(options))
 
 
 @contextmanager
@@ -34,10 +50,9 @@ def source_in_words(source: Source) -> str:
 
 def verifier_of(options: argparse.Namespace, reader: ChainReader) -> AbstractContextManager[Verifier]:
     """See open_verifier."""
-    network = _network_of(options)
     return open_verifier(
         reader,
-        gateways=[*options.gateway, *(network.gateways if network else ())],
+        gateways=gateways_of(options),
         base_folders=options.base_folder,
         model=options.model,
         allow_private=options.allow_private,
