@@ -257,7 +257,8 @@ class Voter:
 
     def open(self) -> None:
         key = self.network.chain.account(self.account if self.operator is None else self.operator)
-        self.outbox = Outbox(self.folder / f"outbox-{key.address}.sqlite", self.reader, key, confirmations=2)
+        name = "outbox.sqlite" if self.operator is None else f"outbox-of-{self.operator}.sqlite"
+        self.outbox = Outbox(self.folder / name, self.reader, key, confirmations=2)
         self.ballots = BallotBox(self.folder / "ballots.sqlite")
         self.turns = Turns(self.node, self.outbox)
         pool: Any = self.pool

@@ -306,7 +306,7 @@ def test_old_state_that_nobody_keeps_is_nobodys_fault(world: World, caplog: pyte
         return {"code": -32000, "message": "missing trie node 5f"} if method == "eth_getBalance" else None
 
     world.first.fault = world.second.fault = gone
-    with pytest.raises(rpc.NotNow, match=r"none of the chain's RPCs answers: .*missing trie node"):
+    with pytest.raises(rpc.NotNow, match=r"none of the chain's RPCs answers: .*does not keep the state of that block"):
         world.reader.w3.eth.get_balance(world.network.chain.account(1).address, 1)
     assert world.reader.block_number() > 0
     assert world.reader.rpc_url == world.first.url
